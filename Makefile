@@ -1,0 +1,24 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format clean
+
+demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
+	$(BIN)/python examples/hyperspectral.py --output demo
+
+test: .venv/dev ## run all tests
+	$(BIN)/python -m pytest
+
+lint: .venv/dev ## check style, types and formatting
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+
+format: .venv/dev ## rewrite the sources in the project's style
+	$(BIN)/ruff check --fix && $(BIN)/ruff format
+
+clean: ## remove what the other targets made
+	rm -rf .venv demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	touch $@

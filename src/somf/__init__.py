@@ -1,0 +1,17 @@
+"""Subsampled online matrix factorization."""
+
+from importlib.metadata import version
+
+from somf.data import ImagePatches
+from somf.estimators import NMF, DictionaryLearning, MatrixFactorization, SparsePCA, load
+
+__version__ = version("somf")
+
+__all__ = [
+    "NMF",
+    "DictionaryLearning",
+    "ImagePatches",
+    "MatrixFactorization",
+    "SparsePCA",
+    "load",
+]

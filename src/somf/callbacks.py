@@ -1,0 +1,118 @@
+"""What may look on while a fit runs: records, early stopping, a progress bar.
+
+A callback is any callable that takes a `Progress`. It is called after every iteration; the fit
+ends early if it returns True.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+History: TypeAlias = dict[str, list[float]]
+"""Columns of equal length, one entry per record."""
+
+
+@dataclass
+class Progress:
+    """How far a fit has come.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations done.
+    n_samples_seen : int
+        Samples seen, repeated visits counted.
+    n_samples_planned : int
+        Samples that a fit without early stopping will have seen.
+    compute_seconds : float
+        Time spent on loading and computing: not on validation, not in callbacks.
+    wall_seconds : float
+        Time since the fit began.
+    objective : float or None
+        The objective on the validation data, if this iteration has measured it.
+    n_unused : int
+        Atoms that the samples of the last record or two did not use.
+    history : dict of lists
+        All records so far.
+    """
+
+    n_iter: int = 0
+    n_samples_seen: int = 0
+    n_samples_planned: int = 0
+    compute_seconds: float = 0.0
+    wall_seconds: float = 0.0
+    objective: float | None = None
+    n_unused: int = 0
+    history: History = field(default_factory=dict)
+
+    def record(self) -> None:
+        """Append the present to the history."""
+        columns = ["n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"]
+        if self.objective is not None:
+            columns.append("objective")
+        for column in columns:
+            self.history.setdefault(column, []).append(getattr(self, column))
+
+
+Callback: TypeAlias = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """Stop when the validation objective no longer gets better.
+
+    Parameters
+    ----------
+    patience : int
+        How many records without improvement are waited for.
+    min_improvement : float
+        What counts as improvement, relative to the best objective before.
+    """
+
+    patience: int = 3
+    min_improvement: float = 1e-3
+
+    def __call__(self, progress: Progress) -> bool:
+        """Return whether the last `patience` records brought no improvement."""
+        objectives = progress.history.get("objective")
+        if objectives is None:
+            raise ValueError("EarlyStopping needs validation data: call fit(X, validation=...).")
+        if progress.objective is None or len(objectives) <= self.patience:
+            return False
+        best_before = min(objectives[: -self.patience])
+        best_since = min(objectives[-self.patience :])
+        return best_since > best_before - self.min_improvement * abs(best_before)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Callback]:
+    """Show a progress bar on the terminal or in the notebook for as long as the context lasts."""
+    try:
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+    except ImportError as error:
+        raise ImportError(
+            "verbose=1 shows a progress bar with rich: pip install 'somf[progress]'."
+        ) from error
+    columns = (
+        TextColumn("{task.completed:.0f}/{task.total:.0f} samples"),
+        BarColumn(),
+        TextColumn("{task.fields[rate]:.0f}/s"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[objective]}"),
+    )
+    with Bar(*columns) as bar:
+        task = bar.add_task("", total=1, rate=0.0, objective="")
+
+        def show(progress: Progress) -> None:
+            bar.update(
+                task,
+                completed=progress.n_samples_seen,
+                total=progress.n_samples_planned,
+                rate=progress.n_samples_seen / max(progress.compute_seconds, 1e-9),
+            )
+            if progress.objective is not None:
+                bar.update(task, objective=f"objective {progress.objective:.5g}")
+
+        yield show

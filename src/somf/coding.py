@@ -1,0 +1,87 @@
+"""What can be said of a fixed dictionary: codes, objective, stationarity gap."""
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from somf.data import Loader
+from somf.kernels import Kernels
+from somf.penalties import AtomBall, CodePenalty
+from somf.typing import Array, Ints, Matrix
+
+
+class Coder:
+    """Codes samples on a fixed dictionary, a chunk at a time.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    D : ndarray of shape (p, k)
+    penalty : CodePenalty
+    tol : float
+        Codes are solved to a duality gap of at most `tol` times their objective (or to what the
+        floating type can resolve).
+    """
+
+    def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
+        self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
+        self.G = kernels.gram(D)
+
+    def code(self, X: Matrix) -> tuple[Array, Array]:
+        """Return the codes of a chunk.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, p)
+
+        Returns
+        -------
+        code : ndarray of shape (b, k)
+        objective : ndarray of shape (b,)
+            ½‖x − Dα‖² + λΩ(α) of every sample.
+        """
+        beta = self.kernels.correlate(X, self.D)
+        sq_norm = self.kernels.squared_norms(X)
+        code = np.zeros_like(beta)
+        objective, gap = self.kernels.solve_codes(
+            self.G[None], beta, sq_norm, self.penalty, self.tol, code
+        )
+        resolution = 100 * np.finfo(code.dtype).eps * sq_norm
+        n_open = int(np.count_nonzero(gap > self.tol * objective + resolution))
+        if n_open:
+            warnings.warn(
+                f"{n_open} of {len(code)} codes did not reach a relative duality gap of "
+                f"{self.tol:g}. A larger tol or alpha will help.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return code, objective
+
+    def codes(self, loader: Loader, ids: Ints) -> Iterator[tuple[Ints, Matrix, Array, Array]]:
+        """Yield (positions, X, code, objective) for the given samples, in order."""
+        for positions, X in loader.chunks(ids):
+            yield positions, X, *self.code(X)
+
+    def objective(self, loader: Loader, ids: Ints) -> float:
+        """Return the mean objective of the given samples."""
+        total = sum(
+            float(objective.sum(dtype=np.float64))
+            for _, _, _, objective in self.codes(loader, ids)
+        )
+        return total / len(ids)
+
+    def stationarity_gap(self, loader: Loader, ids: Ints, ball: AtomBall) -> float:
+        """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.
+
+        By Danskin's theorem ∇f̄(D) = (D Σαα ᵀ − Σxαᵀ) / n at the optimal codes. The maximum is a
+        sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at stationary points.
+        """
+        B, C = np.zeros_like(self.D, order="C"), np.zeros_like(self.G)
+        for _, X, code, _ in self.codes(loader, ids):
+            self.kernels.accumulate(B, X, code, 1.0)
+            self.kernels.accumulate(C, code, code, 1.0)
+        gradient = (self.D @ C - B) / len(ids)
+        here = np.einsum("ij,ij->j", gradient, self.D)
+        return float((here + ball.support(-gradient)).sum(dtype=np.float64))

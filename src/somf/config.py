@@ -1,0 +1,186 @@
+"""The validated request: the only place that checks hyper-parameters."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from somf.penalties import AtomBall, CodePenalty
+from somf.typing import Array
+
+DEVICES = ("cpu",)
+CODE_ESTIMATORS = ("averaged", "masked", "exact")
+MASKS = ("blocks", "bernoulli")
+SURROGATES = ("online", "incremental")
+INITS = ("samples", "random")
+DTYPES = ("float32", "float64")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters that have been checked, in the terms of the algorithm."""
+
+    n_components: int
+    penalty: CodePenalty
+    ball: AtomBall
+    reduction: float
+    code_estimator: str
+    masks: str
+    surrogate: str
+    learning_rate: float
+    batch_size: int
+    n_epochs: int
+    init: str | Array
+    code_tol: float
+    record_every: int | None
+    device: str
+    n_threads: int | None
+    dtype: np.dtype[Any] | None
+    callbacks: tuple[Callable[..., Any], ...]
+    verbose: int
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> "Config":
+        """Check the parameters of an estimator.
+
+        Parameters
+        ----------
+        params : mapping
+            All parameters of `MatrixFactorization`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If one of them is not what it must be.
+        """
+        p = params
+        if p["checkpoint"] is not None:
+            raise ValueError(
+                f"checkpoint must be None, got {p['checkpoint']!r}: this version does not write "
+                "checkpoints. Save the model, with its state, between calls of partial_fit."
+            )
+        return cls(
+            n_components=_integer(p, "n_components", 1),
+            penalty=CodePenalty(
+                _real(p, "alpha", "at least 0", lambda x: x >= 0),
+                _real(p, "l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
+                _boolean(p, "positive_code"),
+            ),
+            ball=AtomBall(
+                _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
+                _boolean(p, "positive_atoms"),
+            ),
+            reduction=_real(p, "reduction", "at least 1", lambda x: x >= 1),
+            code_estimator=_choice(p, "code_estimator", CODE_ESTIMATORS),
+            masks=_choice(p, "masks", MASKS),
+            surrogate=_choice(p, "surrogate", SURROGATES),
+            learning_rate=_real(
+                p, "learning_rate", "strictly between 0.75 and 1", lambda x: 0.75 < x < 1
+            ),
+            batch_size=_integer(p, "batch_size", 1),
+            n_epochs=_integer(p, "n_epochs", 1),
+            init=_init(p),
+            code_tol=_real(p, "code_tol", "at least 0", lambda x: x >= 0),
+            record_every=_integer(p, "record_every", 1) if p["record_every"] is not None else None,
+            device=_choice(p, "device", DEVICES),
+            n_threads=_integer(p, "n_threads", 1) if p["n_threads"] is not None else None,
+            dtype=_dtype(p),
+            callbacks=_callbacks(p),
+            verbose=_integer(p, "verbose", 0),
+        )
+
+    def for_features(self, n_features: int) -> "Config":
+        """Return the same request with a reduction that leaves at least one feature."""
+        return replace(self, reduction=min(self.reduction, float(n_features)))
+
+    @property
+    def estimator_in_use(self) -> str:
+        """The code estimator; without subsampling they all are OMF, and none needs a memory."""
+        return "masked" if self.reduction == 1.0 else self.code_estimator
+
+    @property
+    def remembers_samples(self) -> bool:
+        """Whether anything has to be kept for every sample."""
+        return self.estimator_in_use == "averaged" or self.surrogate == "incremental"
+
+    def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
+        """Return the floating type in which data of some type is worked on."""
+        if self.dtype is not None:
+            return self.dtype
+        return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
+
+
+def _integer(params: Mapping[str, Any], name: str, least: int) -> int:
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}.")
+    return int(value)
+
+
+def _real(params: Mapping[str, Any], name: str, rule: str, holds: Callable[[float], bool]) -> float:
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number {rule}, got {value!r}.")
+    if not (np.isfinite(value) and holds(float(value))):
+        raise ValueError(f"{name} must be {rule}, got {value}.")
+    return float(value)
+
+
+def _boolean(params: Mapping[str, Any], name: str) -> bool:
+    value = params[name]
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
+    value = params[name]
+    if not isinstance(value, str) or value not in choices:
+        options = " or ".join(repr(c) for c in choices)
+        raise ValueError(f"{name} must be {options}, got {value!r}.")
+    return value
+
+
+def _init(params: Mapping[str, Any]) -> str | Array:
+    value = params["init"]
+    if isinstance(value, str):
+        return _choice(params, "init", INITS)
+    atoms = np.asarray(value)
+    if atoms.ndim != 2 or atoms.dtype.kind not in "fiu":
+        raise ValueError(
+            f"init must be 'samples', 'random' or an array of shape (n_components, n_features), "
+            f"got {value!r}."
+        )
+    if len(atoms) != params["n_components"]:
+        raise ValueError(
+            f"init must have n_components={params['n_components']} rows, got {len(atoms)}."
+        )
+    if not np.isfinite(atoms).all():
+        raise ValueError("init must be finite, got NaN or infinity.")
+    return atoms
+
+
+def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
+    value = params["dtype"]
+    if value is None:
+        return None
+    try:
+        dtype = np.dtype(value)
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.name not in DTYPES:
+        raise ValueError(f"dtype must be None, float32 or float64, got {value!r}.")
+    return dtype
+
+
+def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:
+    value = params["callbacks"]
+    callbacks = (value,) if callable(value) else tuple(value)
+    for callback in callbacks:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be callables, got {callback!r}.")
+    return callbacks

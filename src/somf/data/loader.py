@@ -1,0 +1,102 @@
+"""From rows of a source to minibatches: order, type, order of features, and a look for NaN."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.source import Source
+from somf.randomness import generator
+from somf.typing import Array, Ints, Matrix
+
+CHUNK_ENTRIES = 2**23
+"""Entries of X that are held at once by a pass in order (64 MB in float64)."""
+
+
+def epoch_order(ids: Ints, seed: int, epoch: int) -> Ints:
+    """Return samples in the random order in which an epoch visits them."""
+    return generator(seed, "order", epoch).permutation(ids)
+
+
+class Loader:
+    """Reads minibatches in the form in which the solver wants them.
+
+    Parameters
+    ----------
+    source : Source
+    dtype : numpy.dtype
+        float32 or float64.
+    permutation : ndarray of shape (p,), optional
+        The feature that goes to each column; None keeps their order.
+    """
+
+    def __init__(
+        self, source: Source, dtype: np.dtype[Any], permutation: Ints | None = None
+    ) -> None:
+        self.source, self.dtype, self.permutation = source, dtype, permutation
+        if permutation is not None:
+            self._column = np.empty_like(permutation)
+            self._column[permutation] = np.arange(len(permutation))
+
+    def load(self, ids: Ints) -> Matrix:
+        """Return samples as a C-contiguous or CSR minibatch.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (b,)
+
+        Returns
+        -------
+        X : ndarray or csr_array of shape (b, p)
+
+        Raises
+        ------
+        ValueError
+            If one of the samples has an entry that is not finite.
+        """
+        rows = self.source.rows(ids)
+        if isinstance(rows, np.ndarray):
+            if self.permutation is not None:
+                rows = np.take(rows, self.permutation, axis=1)
+            X: Matrix = np.ascontiguousarray(rows, dtype=self.dtype)
+            _check_finite(X, X, ids)
+            return X
+        X = sp.csr_array(rows, dtype=self.dtype)
+        _check_finite(X, X.data, ids)
+        if self.permutation is not None:
+            columns = self._column[X.indices].astype(X.indices.dtype)
+            X = sp.csr_array((X.data, columns, X.indptr), shape=X.shape)
+        return X
+
+    def chunks(self, ids: Ints) -> Iterator[tuple[Ints, Matrix]]:
+        """Yield the given samples in order, a bounded number at a time.
+
+        Yields
+        ------
+        positions : ndarray of int
+            Where in `ids` the samples of this chunk are.
+        X : ndarray or csr_array
+        """
+        size = max(1, CHUNK_ENTRIES // self.source.shape[1])
+        for start in range(0, len(ids), size):
+            positions = np.arange(start, min(start + size, len(ids)))
+            yield positions, self.load(ids[positions])
+
+
+def _check_finite(X: Matrix, entries: Array, ids: Ints) -> None:
+    # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
+    # overflows, hence the second look).
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = entries.sum()
+    if np.isfinite(total) or np.isfinite(entries).all():
+        return
+    if isinstance(X, np.ndarray):
+        row, bad = np.argwhere(~np.isfinite(X))[0][0], X[~np.isfinite(X)][0]
+    else:
+        entry = np.flatnonzero(~np.isfinite(entries))[0]
+        row, bad = np.searchsorted(X.indptr, entry, side="right") - 1, entries[entry]
+    what = "NaN" if np.isnan(bad) else "infinity"
+    raise ValueError(
+        f"X must be finite, got {what} in row {ids[row]}. Remove or impute such entries first."
+    )

@@ -1,0 +1,118 @@
+"""Patches of an image, cut out when they are needed."""
+
+from typing import Any
+
+import numpy as np
+
+from somf.data.source import Source
+from somf.typing import Array, Ints
+
+
+class ImagePatches(Source):
+    """All patches of an image or cube, one sample each, none of them stored.
+
+    A sample is a patch in the order (row, column, channel). The matrix that it stands for is
+    typically hundreds of times larger than the image.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width) or (height, width, channels)
+        An array or a memory map; it is not copied.
+    patch_size : int or tuple of (int, int)
+        Height and width of a patch.
+    stride : int or tuple of (int, int)
+        Distance between neighbouring patches.
+    mask : ndarray of bool of shape (height, width), optional
+        Where the image has data. Only patches that lie wholly inside are taken.
+    center : bool
+        Whether to subtract its mean from every patch.
+    scale : bool
+        Whether to divide every patch by its Euclidean norm; a zero patch stays zero.
+
+    Attributes
+    ----------
+    shape : tuple of (int, int)
+        Number of patches, number of values in a patch.
+    patch_shape : tuple of int
+        (height, width) or (height, width, channels): reshape an atom to this to look at it.
+    positions : ndarray of shape (n, 2)
+        Row and column of the upper left corner of every patch.
+    """
+
+    def __init__(
+        self,
+        image: Array,
+        patch_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        mask: Array | None = None,
+        center: bool = True,
+        scale: bool = True,
+    ) -> None:
+        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
+            raise ValueError(
+                "image must be an array of shape (height, width) or (height, width, channels), "
+                f"got {getattr(image, 'shape', image)!r}."
+            )
+        if image.dtype.kind not in "fiub":
+            raise ValueError(f"image must be real, got {image.dtype}.")
+        height, width = _pair(patch_size, "patch_size")
+        if height > image.shape[0] or width > image.shape[1]:
+            raise ValueError(
+                f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
+            )
+        self.image, self.center, self.scale = image, center, scale
+        self.patch_shape = (height, width, *image.shape[2:])
+        windows = np.lib.stride_tricks.sliding_window_view(image, (height, width), axis=(0, 1))
+        # A view of shape (rows, columns, height, width[, channels]).
+        self._windows = windows if image.ndim == 2 else np.moveaxis(windows, 2, -1)
+        self.positions = _positions(windows.shape[:2], _pair(stride, "stride"))
+        if mask is not None:
+            self.positions = self.positions[_inside(mask, image.shape, self)]
+        self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
+        normalised = center or scale
+        single = image.dtype in (np.float32, np.float16) or image.dtype.itemsize <= 2
+        floating = np.dtype(np.float32 if single else np.float64)
+        self.dtype = floating if normalised else image.dtype
+
+    def rows(self, ids: Ints) -> Array:
+        """Return patches as rows, normalised."""
+        top, left = self.positions[ids].T
+        patches = self._windows[top, left].reshape(len(ids), -1).astype(self.dtype, copy=False)
+        if self.center:
+            patches -= patches.mean(axis=1, keepdims=True)
+        if self.scale:
+            norms = np.sqrt(np.einsum("ij,ij->i", patches, patches))
+            patches /= np.where(norms > 0, norms, 1)[:, None]
+        return patches
+
+    def __repr__(self) -> str:
+        return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"
+
+
+def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, int | np.integer) else tuple(value)
+    if len(pair) != 2 or any(int(v) != v or v < 1 for v in pair):
+        raise ValueError(f"{name} must be one or two integers of at least 1, got {value!r}.")
+    return int(pair[0]), int(pair[1])
+
+
+def _positions(counts: Any, stride: tuple[int, int]) -> Ints:
+    grid = np.meshgrid(*(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij")
+    return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) -> Array:
+    """Return which patches hold no pixel where the mask is False."""
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_ or mask.shape != image_shape[:2]:
+        raise ValueError(
+            f"mask must be a boolean array of shape {image_shape[:2]}, "
+            f"got {mask.dtype} of shape {mask.shape}."
+        )
+    # Counts of missing pixels in all rectangles from the upper left corner.
+    missing = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), dtype=np.int64)
+    missing[1:, 1:] = np.cumsum(np.cumsum(~mask, axis=0), axis=1)
+    (height, width), (top, left) = patches.patch_shape[:2], patches.positions.T
+    bottom, right = top + height, left + width
+    count = missing[bottom, right] - missing[top, right] - missing[bottom, left] + missing[top, left]
+    return np.asarray(count == 0)

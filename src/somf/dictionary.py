@@ -1,0 +1,117 @@
+"""The atoms: where they start, how they move, and what becomes of those that nobody uses."""
+
+from typing import Any
+
+import numpy as np
+
+from somf.kernels import Kernels
+from somf.masks import Subset
+from somf.penalties import AtomBall
+from somf.randomness import generator
+from somf.state import State
+from somf.typing import Array, Ints, Matrix
+
+
+def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
+    """Return initial atoms: the given samples, and random directions where these do not suffice.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (m, p)
+        At most `n_components` are used; those that are zero are not.
+    n_components : int
+    ball : AtomBall
+    seed : int
+
+    Returns
+    -------
+    D : ndarray of shape (p, k)
+        Atoms on the border of the ball.
+    """
+    p = samples.shape[1]
+    D = np.zeros((p, n_components), dtype=samples.dtype)
+    D[:, : len(samples)] = samples[:n_components].T
+    D = ball.stretch(D)
+    empty = np.flatnonzero(~D.any(axis=0))
+    if empty.size:
+        rng = generator(seed, "atoms")
+        directions = rng.standard_normal((p, empty.size)).astype(D.dtype)
+        D[:, empty] = ball.stretch(np.abs(directions) if ball.positive else directions)
+    return D
+
+
+class Dictionary:
+    """Moves and replaces the atoms of a state.
+
+    Parameters
+    ----------
+    state : State
+    kernels : Kernels
+    ball : AtomBall
+    blocks : list of slice
+        The blocks of rows whose norms are kept.
+    """
+
+    def __init__(
+        self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]
+    ) -> None:
+        self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
+
+    def update(self, subset: Subset) -> None:
+        """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
+        D, norms = self.state.D, self.state.norms
+        D_s = D[subset.rows]  # a view of D if the rows are contiguous, else a copy
+        frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, self.ball)
+        budget = np.clip(1 - frozen, 0, 1)
+        B_s = self.state.B[subset.rows]
+        self.kernels.update_atoms(D_s, B_s, self.state.C, budget, self.ball)
+        D[subset.rows] = D_s
+        self._measure(subset.blocks)
+
+    def recompute(self) -> None:
+        """Take notice that D has changed anywhere."""
+        self._measure(range(len(self.blocks)))
+
+    def _measure(self, blocks: Any) -> None:
+        for g in blocks:
+            self.state.norms[g] = self.kernels.atom_norms(self.state.D[self.blocks[g]], self.ball)
+
+    def replace_unused(self, X: Matrix, objective: Array) -> bool:
+        """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
+
+        The patience with an atom doubles each time it is replaced, so that a dictionary with more
+        atoms than the data has use for comes to rest.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, p)
+        objective : ndarray of shape (b,)
+            How badly each sample is coded.
+
+        Returns
+        -------
+        replaced : bool
+            Whether any atom was replaced.
+        """
+        state = self.state
+        unused = np.flatnonzero(state.n_samples_seen - state.last_used >= state.patience)
+        if unused.size == 0:
+            return False
+        worst = np.argsort(-objective, kind="stable")[: unused.size]
+        rows = X[worst]
+        fresh = self.ball.stretch((rows if isinstance(rows, np.ndarray) else rows.toarray()).T)
+        fresh = fresh[:, fresh.any(axis=0)]
+        atoms = unused[: fresh.shape[1]]
+        state.last_used[unused] = state.n_samples_seen
+        state.patience[unused] *= 2
+        if atoms.size == 0:
+            return False
+        state.D[:, atoms] = fresh
+        state.B[:, atoms] = 0
+        state.C[atoms] = 0
+        state.C[:, atoms] = 0
+        state.n_users[atoms] = 0
+        if state.memory is not None:
+            state.memory.forget_atoms(atoms)
+        self.recompute()
+        return True

@@ -1,0 +1,716 @@
+"""The scikit-learn face of the library."""
+
+import os
+import warnings
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from somf import modelfile
+from somf.callbacks import Callback, History, progress_bar
+from somf.coding import Coder
+from somf.config import Config
+from somf.data import Loader, Source, as_source
+from somf.dictionary import initial_atoms
+from somf.kernels import kernels_for
+from somf.loop import run
+from somf.randomness import generator
+from somf.solver import Solver, initial_state
+from somf.state import State
+from somf.threads import threads
+from somf.typing import Array, Ints
+
+CODE_TOL = 1e-6
+"""Default relative duality gap of the codes that users get to see."""
+
+
+class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Subsampled online matrix factorization, X ≈ codes @ components_.
+
+    Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
+    min_α ½‖x − Dα‖² + λ(ν‖α‖₁ + (1−ν)‖α‖₂²).
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of atoms, k.
+    alpha : float, default=0.1
+        Weight λ of the penalty on codes. It is on the scale of ‖x‖: with samples of unit norm and
+        ``l1_ratio=1``, values from 1 on give empty codes.
+    l1_ratio : float, default=1.0
+        ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
+    atom_l1_ratio : float, default=0.0
+        μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
+    reduction : float, default=4
+        r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
+        algorithm of Mairal et al. (2010), without subsampling.
+    code_estimator : {"averaged", "masked", "exact"}, default="averaged"
+        How codes are computed from a part of the features: from all parts of a sample that have
+        been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),
+        or from all features after all, so that only the dictionary update is partial.
+    masks : {"blocks", "bernoulli"}, default="blocks"
+        Parts of the features: blocks that are drawn once and visited in random order, or a coin
+        for every feature at every iteration, as in the paper, which is slower and, with averaged
+        codes, needs k² numbers per sample.
+    surrogate : {"online", "incremental"}, default="online"
+        How the past is summed up: with weights that fade (for streams, and for the first epochs
+        on large data), or by exactly one contribution per sample (for many epochs on data whose
+        codes fit into memory; converges to a much smaller stationarity gap).
+    learning_rate : float, default=0.92
+        v in (3/4, 1): after t samples a new one has the weight t^−v.
+    batch_size : int, default=50
+        Samples per iteration.
+    n_epochs : int, default=1
+        Passes of `fit` over the data.
+    init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
+        Initial atoms: random samples, random directions, or these; always moved into the ball.
+    positive_code, positive_atoms : bool, default=False
+        Whether codes, or atoms, must be non-negative.
+    code_tol : float, default=1e-3
+        Relative duality gap at which the codes of an iteration are good enough.
+    record_every : int, optional
+        Samples between two entries of `history_`; by default an epoch.
+    device : {"cpu"}, default="cpu"
+        Where to compute.
+    n_threads : int, optional
+        Threads of BLAS and of the kernels; by default all there are.
+    dtype : {"float32", "float64"}, optional
+        Type of all computations; by default that of the data (float64 for integers).
+    callbacks : sequence of callables, default=()
+        Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
+        ends if one returns True.
+    checkpoint : None
+        Reserved.
+    verbose : int, default=0
+        1 shows a progress bar. Records are always logged to the logger ``somf``.
+    random_state : int, RandomState or None, default=None
+        The same seed gives the same result (to rounding, on any number of threads).
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The atoms.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where X is a data frame.
+    n_iter_ : int
+        Number of iterations.
+    n_samples_seen_ : int
+        Number of samples seen, repeated visits counted.
+    history_ : dict of lists
+        ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds`` and, with validation
+        data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import MatrixFactorization
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = MatrixFactorization(10, alpha=0.5, reduction=2, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (200, 10)
+    """
+
+    components_: Array
+    history_: History
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float = 0.1,
+        l1_ratio: float = 1.0,
+        atom_l1_ratio: float = 0.0,
+        reduction: float = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        positive_code: bool = False,
+        positive_atoms: bool = False,
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.atom_l1_ratio = atom_l1_ratio
+        self.reduction = reduction
+        self.code_estimator = code_estimator
+        self.masks = masks
+        self.surrogate = surrogate
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.init = init
+        self.positive_code = positive_code
+        self.positive_atoms = positive_atoms
+        self.code_tol = code_tol
+        self.record_every = record_every
+        self.device = device
+        self.n_threads = n_threads
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Learning
+
+    def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+        """Learn the dictionary of a data set, from scratch.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+            Never copied as a whole; a minibatch is read, converted and checked when it is needed.
+        y : None
+            Ignored.
+        validation : float or array-like, sparse matrix or Source, optional
+            Data on which the objective is measured for `history_`: a fraction of the samples of
+            X, which are then not learned from, or other samples.
+
+        Returns
+        -------
+        self : object
+        """
+        source = as_source(X)
+        config = self._config().for_features(source.shape[1])
+        seed = self._draw_seed()
+        ids, validation_source, validation_ids = _split(source, validation, seed)
+        with ExitStack() as stack:
+            stack.enter_context(threads(config.n_threads))
+            callbacks = list(config.callbacks)
+            if config.verbose:
+                callbacks.append(stack.enter_context(progress_bar()))
+            state = self._start(config, source, ids, np.arange(source.shape[0]), seed)
+            loader = Loader(source, state.D.dtype, state.permutation)
+            held_out = None
+            if validation_source is not None:
+                held_out = (
+                    Loader(validation_source, state.D.dtype, state.permutation),
+                    validation_ids,
+                )
+            history = run(config, state, loader, ids, held_out, callbacks)
+        validate_data(self, X, skip_check_array=True)
+        self._adopt(config, state, history)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+        """Go on learning with some more samples, in minibatches of `batch_size`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_ids : array-like of int of shape (n_samples,), optional
+            Names of the samples, by which they are recognised when they come again; `fit` uses row
+            numbers. Samples without a name count as new and are not remembered.
+
+        Returns
+        -------
+        self : object
+        """
+        is_first = not hasattr(self, "_state")
+        source = as_source(X)
+        config = self._config().for_features(source.shape[1])
+        if hasattr(self, "components_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_can_go_on(config)
+        ids = np.arange(source.shape[0])
+        names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
+        with threads(config.n_threads):
+            state = (
+                self._start(config, source, ids, None, self._draw_seed())
+                if is_first
+                else self._state
+            )
+            loader = Loader(source, state.D.dtype, state.permutation)
+            for _ in loader.chunks(ids):
+                pass  # raises before anything has changed if a sample is not finite
+            solver = Solver(config, state)
+            if names is not None and config.remembers_samples and state.memory is None:
+                state.memory = solver.blank_memory(np.empty(0, dtype=np.int64))
+            for start in range(0, len(ids), config.batch_size):
+                batch = slice(start, start + config.batch_size)
+                known = names is not None and state.memory is not None
+                slots = state.memory.slots(names[batch]) if known else None
+                solver.step(loader.load(ids[batch]), slots)
+        if is_first:
+            validate_data(self, X, skip_check_array=True)
+        self._adopt(config, state, getattr(self, "history_", {}))
+        return self
+
+    def _config(self) -> Config:
+        names = MatrixFactorization._get_param_names()
+        return Config.from_params({name: getattr(self, name) for name in names})
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _start(
+        self, config: Config, source: Source, ids: Ints, remembered: Ints | None, seed: int
+    ) -> State:
+        """Return the state before the first iteration on the given samples."""
+        dtype = config.dtype_for(source.dtype)
+        k = config.n_components
+        chosen = generator(seed, "init").permutation(ids)[:k]
+        rows = Loader(source, dtype).load(chosen)
+        samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        if config.penalty.positive and config.ball.positive and (samples < 0).any():
+            warnings.warn(
+                "X has negative entries, which a product of non-negative factors cannot reproduce.",
+                UserWarning,
+                stacklevel=3,
+            )
+        if isinstance(config.init, str):
+            if config.init == "random":
+                samples = samples[:0]
+            D = initial_atoms(samples, k, config.ball, seed)
+        else:
+            if config.init.shape[1] != source.shape[1]:
+                raise ValueError(
+                    f"init must have n_features={source.shape[1]} columns, "
+                    f"got {config.init.shape[1]}."
+                )
+            atoms = config.init.astype(dtype)
+            D = np.stack([config.ball.project(atom) for atom in atoms], axis=1)
+        return initial_state(config, D, seed, remembered)
+
+    def _adopt(self, config: Config, state: State, history: History) -> None:
+        """Take over what a fit has found; until here nothing of the estimator has changed."""
+        self._fitted_config, self._state = config, state
+        self.components_ = state.components
+        self.n_iter_ = state.n_iter
+        self.n_samples_seen_ = state.n_samples_seen
+        self.history_ = history
+
+    def _check_can_go_on(self, config: Config) -> None:
+        if not hasattr(self, "_state"):
+            raise ValueError(
+                "This model was loaded without its state, so that learning cannot go on. "
+                "Save it with save(path, state=True), or call fit."
+            )
+        for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate"):
+            now, then = getattr(config, name), getattr(self._fitted_config, name)
+            if now != then:
+                raise ValueError(
+                    f"{name} must stay {then!r} while learning goes on, got {now!r}. "
+                    "Call fit to start again."
+                )
+
+    # Using what was learned
+
+    def transform(self, X: Any) -> Array:
+        """Return the codes of samples on the learned atoms.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_components)
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type.
+        """
+        coder, loader, ids = self._coder(X, CODE_TOL)
+        codes = np.empty((len(ids), len(self.components_)), dtype=self.components_.dtype)
+        with threads(self.n_threads):
+            for positions, _, code, _ in coder.codes(loader, ids):
+                codes[positions] = code
+        return codes
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return the samples that codes stand for, ``X @ components_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_components)
+            Codes.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        codes = X if sp.issparse(X) else np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
+            raise ValueError(
+                f"codes must have shape (n_samples, {len(self.components_)}), got {codes.shape}."
+            )
+        return np.asarray(codes @ self.components_)
+
+    def objective(self, X: Any, *, tol: float = CODE_TOL) -> float:
+        """Return the mean over samples of min_α ½‖x − Dα‖² + λΩ(α).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        tol : float
+            Relative duality gap to which codes are solved; the result is too large by at most
+            this fraction (or by what the floating type cannot resolve).
+
+        Returns
+        -------
+        objective : float
+        """
+        coder, loader, ids = self._coder(X, tol)
+        with threads(self.n_threads):
+            return coder.objective(loader, ids)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
+        """Return minus the objective: higher is better.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+        """
+        return -self.objective(X)
+
+    def stationarity_gap(self, X: Any, *, tol: float = 1e-12) -> float:
+        """Certify the dictionary: return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' allowed.
+
+        To first order, no dictionary is better than this one by more than that. It is zero at
+        stationary points of the objective on X, which is what the paper's theorem promises.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+            The data that the dictionary was learned from.
+        tol : float
+            Relative duality gap to which codes are solved. The gradient, and so the result, is
+            accurate to about its square root.
+
+        Returns
+        -------
+        gap : float
+        """
+        coder, loader, ids = self._coder(X, tol)
+        with threads(self.n_threads):
+            return coder.stationarity_gap(loader, ids, self._config().ball)
+
+    def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
+        check_is_fitted(self)
+        source = as_source(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        config = self._config()
+        D = self.components_.T
+        coder = Coder(kernels_for(config.device), D, config.penalty, tol)
+        return coder, Loader(source, D.dtype), np.arange(source.shape[0])
+
+    # Keeping what was learned
+
+    def save(self, path: str | os.PathLike[str], *, state: bool = False) -> None:
+        """Write the fitted model to a file that `somf.load` reads.
+
+        Callbacks are not saved, and neither is a `random_state` that is not a number.
+
+        Parameters
+        ----------
+        path : path-like
+        state : bool
+            Whether to save also what `partial_fit` needs to go on as if nothing had happened. The
+            file is then more than twice as large, and larger still if samples are remembered.
+        """
+        check_is_fitted(self)
+        modelfile.save(
+            path,
+            modelfile.Model(
+                kind=type(self).__name__,
+                params=self.get_params(deep=False),
+                components=self.components_,
+                history=self.history_,
+                feature_names=getattr(self, "feature_names_in_", None),
+                n_iter=self.n_iter_,
+                n_samples_seen=self.n_samples_seen_,
+                state=self._state if state else None,
+            ),
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _NamedProblem(MatrixFactorization):
+    """A problem whose ν and μ are part of its name."""
+
+    _l1_ratio: float
+    _atom_l1_ratio: float
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float = 0.1,
+        reduction: float = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        positive_code: bool = False,
+        positive_atoms: bool = False,
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alpha=alpha,
+            l1_ratio=self._l1_ratio,
+            atom_l1_ratio=self._atom_l1_ratio,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            init=init,
+            positive_code=positive_code,
+            positive_atoms=positive_atoms,
+            code_tol=code_tol,
+            record_every=record_every,
+            device=device,
+            n_threads=n_threads,
+            dtype=dtype,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            random_state=random_state,
+        )
+
+
+class DictionaryLearning(_NamedProblem):
+    """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1) and
+        `atom_l1_ratio` (here 0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import DictionaryLearning
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = DictionaryLearning(10, alpha=1.0, reduction=2, random_state=0).fit(X)
+    >>> model.components_.shape
+    (10, 30)
+    """
+
+    _l1_ratio = 1.0
+    _atom_l1_ratio = 0.0
+
+
+class SparsePCA(_NamedProblem):
+    """Dense codes on sparse atoms: squared ℓ2 penalty on codes, atoms in the ℓ1 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 0) and
+        `atom_l1_ratio` (here 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import SparsePCA
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = SparsePCA(10, reduction=2, random_state=0).fit(X)
+    >>> bool((model.components_ == 0).any())
+    True
+    """
+
+    _l1_ratio = 0.0
+    _atom_l1_ratio = 1.0
+
+
+class NMF(_NamedProblem):
+    """Non-negative codes on non-negative atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1),
+        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). ``alpha=0`` is
+        plain non-negative least squares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import NMF
+    >>> X = np.random.default_rng(0).uniform(size=(200, 30))
+    >>> model = NMF(10, reduction=2, random_state=0).fit(X)
+    >>> bool((model.components_ >= 0).all())
+    True
+    """
+
+    _l1_ratio = 1.0
+    _atom_l1_ratio = 0.0
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float = 0.1,
+        reduction: float = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alpha=alpha,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            init=init,
+            positive_code=True,
+            positive_atoms=True,
+            code_tol=code_tol,
+            record_every=record_every,
+            device=device,
+            n_threads=n_threads,
+            dtype=dtype,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            random_state=random_state,
+        )
+
+
+KINDS: dict[str, type[MatrixFactorization]] = {
+    kind.__name__: kind for kind in (MatrixFactorization, DictionaryLearning, SparsePCA, NMF)
+}
+
+
+def load(path: str | os.PathLike[str]) -> MatrixFactorization:
+    """Return the estimator that `save` has written.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    estimator : MatrixFactorization
+        Of the class that was saved.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a model, or is damaged; the message names it.
+    """
+    model = modelfile.load(path)
+    if model.kind not in KINDS:
+        raise ValueError(f"{os.fspath(path)!r} holds a {model.kind!r}, which somf does not know.")
+    kind = KINDS[model.kind]
+    if unknown := set(model.params) - set(kind._get_param_names()):
+        raise ValueError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
+    estimator = kind(**model.params)
+    config = estimator._config().for_features(model.components.shape[1])
+    estimator.components_ = model.components
+    estimator.n_features_in_ = model.components.shape[1]
+    if model.feature_names is not None:
+        estimator.feature_names_in_ = model.feature_names
+    estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
+    estimator.history_ = model.history
+    if model.state is not None:
+        estimator._fitted_config, estimator._state = config, model.state
+    return estimator
+
+
+def _split(
+    source: Source, validation: Any, seed: int
+) -> tuple[Ints, Source | None, Ints]:
+    """Return the samples to learn from, and the source and samples to validate on."""
+    n, p = source.shape
+    everything = np.arange(n)
+    if validation is None:
+        return everything, None, everything[:0]
+    if isinstance(validation, float):
+        n_held_out = round(validation * n)
+        if not (0 < validation < 1 and 0 < n_held_out < n):
+            raise ValueError(
+                "validation must be a fraction that leaves samples on both sides, or data, "
+                f"got {validation} of {n} samples."
+            )
+        shuffled = generator(seed, "validation").permutation(n)
+        return np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out])
+    other = as_source(validation)
+    if other.shape[1] != p:
+        raise ValueError(f"validation must have {p} features like X, got {other.shape[1]}.")
+    return everything, other, np.arange(other.shape[0])
+
+
+def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
+    ids = np.asarray(sample_ids)
+    if ids.ndim != 1 or len(ids) != n_samples:
+        raise ValueError(
+            f"sample_ids must have one entry for each of {n_samples} samples, got shape {ids.shape}."
+        )
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"sample_ids must be integers, got {ids.dtype}.")
+    values, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"sample_ids must not repeat inside a batch, got {values[counts > 1][0]} twice."
+        )
+    return ids.astype(np.int64)

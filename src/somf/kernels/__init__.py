@@ -1,0 +1,149 @@
+"""The heavy arithmetic of an iteration, once per device, with one set of signatures.
+
+`reference` is the obvious NumPy version and the oracle of the tests, `cpu` the fast one. A kernel
+writes to the arguments that its docstring marks as overwritten and to no others.
+"""
+
+from importlib import import_module
+from typing import Protocol, cast
+
+import numpy as np
+
+from somf.penalties import AtomBall, CodePenalty
+from somf.typing import Array, Matrix
+
+
+class Kernels(Protocol):
+    """What a device has to offer."""
+
+    def correlate(self, X: Matrix, D: Array) -> Array:
+        """Return X D, the correlation of every sample with every atom.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, q)
+        D : ndarray of shape (q, k)
+
+        Returns
+        -------
+        beta : ndarray of shape (b, k)
+        """
+        ...
+
+    def gram(self, D: Array) -> Array:
+        """Return DᵀD.
+
+        Parameters
+        ----------
+        D : ndarray of shape (q, k)
+
+        Returns
+        -------
+        G : ndarray of shape (k, k)
+        """
+        ...
+
+    def squared_norms(self, X: Matrix) -> Array:
+        """Return ‖x‖² of every sample.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, q)
+
+        Returns
+        -------
+        sq_norm : ndarray of shape (b,)
+        """
+        ...
+
+    def accumulate(self, B: Array, X: Matrix, code: Array, decay: float) -> None:
+        """Do B ← decay B + Xᵀ code.
+
+        Parameters
+        ----------
+        B : ndarray of shape (p, k), overwritten
+        X : ndarray or csr_array of shape (b, p)
+        code : ndarray of shape (b, k)
+        decay : float
+        """
+        ...
+
+    def solve_codes(
+        self,
+        grams: Array,
+        beta: Array,
+        sq_norm: Array,
+        penalty: CodePenalty,
+        tol: float,
+        code: Array,
+    ) -> tuple[Array, Array]:
+        """Minimise ½ αᵀGα − αᵀβ + ½‖x‖² + λΩ(α) for every sample, from the given start.
+
+        Parameters
+        ----------
+        grams : ndarray of shape (1, k, k) or (b, k, k)
+            One Gram matrix for all samples, or one for each.
+        beta : ndarray of shape (b, k)
+        sq_norm : ndarray of shape (b,)
+            ‖x‖², in the same units as `beta` and `grams`.
+        penalty : CodePenalty
+        tol : float
+            Stop at a duality gap of at most `tol` times the objective. Where there is no penalty
+            at all there is no such gap; then it is the decrease that single coordinates offer.
+        code : ndarray of shape (b, k), overwritten
+            Start on entry, solution on return.
+
+        Returns
+        -------
+        objective : ndarray of shape (b,)
+        gap : ndarray of shape (b,)
+        """
+        ...
+
+    def update_atoms(self, D: Array, B: Array, C: Array, budget: Array, ball: AtomBall) -> None:
+        """Do one Gauss–Seidel pass over the atoms on the given rows.
+
+        For j = 1 … k: u = dⱼ + (bⱼ − D cⱼ) / Cⱼⱼ, then dⱼ = projection of u onto ‖·‖ ≤ budgetⱼ.
+        An atom whose Cⱼⱼ drowns in the rounding of the others has no information, and stays.
+
+        Parameters
+        ----------
+        D : ndarray of shape (q, k), overwritten
+        B : ndarray of shape (q, k)
+        C : ndarray of shape (k, k)
+        budget : ndarray of shape (k,)
+        ball : AtomBall
+        """
+        ...
+
+    def atom_norms(self, D: Array, ball: AtomBall) -> Array:
+        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every column.
+
+        Parameters
+        ----------
+        D : ndarray of shape (q, k)
+        ball : AtomBall
+
+        Returns
+        -------
+        norms : ndarray of shape (k,)
+        """
+        ...
+
+
+def kernels_for(device: str) -> Kernels:
+    """Return the kernels of a device; compiled ones are imported only here."""
+    return cast(Kernels, import_module(f"somf.kernels.{device}"))
+
+
+MAX_SWEEPS = 10_000
+"""Sweeps of coordinate descent after which a code is taken as it is."""
+
+
+def smallest_curvature(C: Array) -> float:
+    """Return the Cⱼⱼ below which an atom's update is rounding noise.
+
+    |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ), which exceeds
+    Cⱼⱼ itself once Cⱼⱼ < ε² max C.
+    """
+    return float(np.finfo(C.dtype).eps ** 2 * np.diagonal(C).max(initial=0.0))

@@ -1,0 +1,178 @@
+r"""The penalty Ω on codes and the ball 𝒞 of atoms.
+
+.. math::
+    λ Ω(α) = λ (ν ‖α‖_1 + (1-ν) ‖α‖_2^2), \qquad
+    ‖d‖ = μ ‖d‖_1 + (1-μ) ‖d‖_2^2 ≤ 1,
+
+either of them possibly with the constraint that all entries are non-negative. The functions here
+are plain NumPy; the kernels have fast versions of those that an iteration calls.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from somf.typing import Array
+
+
+@dataclass(frozen=True)
+class CodePenalty:
+    """The penalty λΩ on a code.
+
+    Parameters
+    ----------
+    alpha : float
+        λ ≥ 0.
+    l1_ratio : float
+        ν in [0, 1].
+    positive : bool
+        Whether codes must be non-negative.
+    """
+
+    alpha: float
+    l1_ratio: float
+    positive: bool
+
+    @property
+    def l1(self) -> float:
+        """Weight of ‖α‖₁."""
+        return self.alpha * self.l1_ratio
+
+    @property
+    def l2(self) -> float:
+        """Weight of ½‖α‖₂² (the paper's Ω has no ½, so this is 2λ(1−ν))."""
+        return 2.0 * self.alpha * (1.0 - self.l1_ratio)
+
+    @property
+    def has_closed_form(self) -> bool:
+        """Whether codes are the solution of a linear system (ridge regression)."""
+        return self.l1 == 0.0 and not self.positive
+
+    def value(self, code: Array) -> Array:
+        """Return λΩ of every code.
+
+        Parameters
+        ----------
+        code : ndarray of shape (b, k)
+
+        Returns
+        -------
+        value : ndarray of shape (b,)
+        """
+        return self.l1 * np.abs(code).sum(axis=1) + self.l2 / 2 * np.square(code).sum(axis=1)
+
+
+@dataclass(frozen=True)
+class AtomBall:
+    """The convex set in which every atom lives.
+
+    Parameters
+    ----------
+    l1_ratio : float
+        μ in [0, 1]: 0 is the ℓ2 ball, 1 the ℓ1 ball.
+    positive : bool
+        Whether atoms must be non-negative.
+    """
+
+    l1_ratio: float
+    positive: bool
+
+    def norm(self, D: Array) -> Array:
+        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every column.
+
+        Parameters
+        ----------
+        D : ndarray of shape (q, k)
+
+        Returns
+        -------
+        norm : ndarray of shape (k,)
+        """
+        mu = self.l1_ratio
+        return mu * np.abs(D).sum(axis=0) + (1.0 - mu) * np.square(D).sum(axis=0)
+
+    def project(self, u: Array, radius: float = 1.0) -> Array:
+        """Return the point nearest to `u` whose norm is at most `radius`.
+
+        By the optimality condition it is soft(u, θμ) / (1 + 2θ(1−μ)) for the multiplier θ ≥ 0 at
+        which the norm equals the radius. On the support, of size m and sums s₁ = Σ|u|, s₂ = Σu²,
+        that equation reads (1−μ)θ² + θ = (μ s₁ + (1−μ) s₂ − radius) / (m μ² + 4 radius (1−μ)).
+        Any superset of the support gives too small a θ, so one may start from all entries and
+        drop those that fall to zero until none does.
+
+        Parameters
+        ----------
+        u : ndarray of shape (q,)
+        radius : float
+            The budget; nothing but zero fits where it is not positive.
+
+        Returns
+        -------
+        projection : ndarray of shape (q,)
+        """
+        mu, c = self.l1_ratio, 1.0 - self.l1_ratio
+        u = np.maximum(u, 0) if self.positive else u
+        if radius <= 0.0:
+            return np.zeros_like(u)
+        magnitude = np.abs(u).astype(np.float64)
+        support = magnitude[magnitude > 0]
+        theta = 0.0
+        while True:
+            excess = mu * support.sum() + c * np.square(support).sum() - radius
+            if excess <= 0.0:
+                break
+            rhs = excess / (support.size * mu**2 + 4.0 * radius * c)
+            theta = 2.0 * rhs / (1.0 + np.sqrt(1.0 + 4.0 * c * rhs))
+            kept = support[support > theta * mu]
+            if kept.size == support.size:
+                break
+            support = kept
+        shrunk = np.maximum(magnitude - theta * mu, 0.0) / (1.0 + 2.0 * theta * c)
+        return np.copysign(shrunk, u).astype(u.dtype)
+
+    def support(self, Z: Array) -> Array:
+        """Return max ⟨z, d⟩ over the ball, for every column z (the dual norm where μ is 0 or 1).
+
+        The maximiser is soft(z, ημ) / (2η(1−μ)) with η² = Σz² / (m μ² + 4(1−μ)), sums over its
+        support of size m, and the maximum is η + Σ(|z| − ημ)² / (4η(1−μ)).
+
+        Parameters
+        ----------
+        Z : ndarray of shape (p, k)
+
+        Returns
+        -------
+        support : ndarray of shape (k,)
+        """
+        mu, c = self.l1_ratio, 1.0 - self.l1_ratio
+        magnitude = np.maximum(Z, 0) if self.positive else np.abs(Z)
+        if c == 0.0:
+            return np.asarray(magnitude.max(axis=0))
+        # Positively homogeneous: divide by the largest entry, so that no square vanishes.
+        top = magnitude.max(axis=0)
+        scaled = (magnitude / np.where(top > 0, top, 1)).T
+        return np.array([t * _elastic_support(z[z > 0], mu, c) for t, z in zip(top, scaled)])
+
+    def stretch(self, D: Array) -> Array:
+        """Scale every column, made non-negative first if need be, to norm one; zero stays zero."""
+        mu, c = self.l1_ratio, 1.0 - self.l1_ratio
+        D = np.maximum(D, 0) if self.positive else D
+        # Divide by the largest entry first, so that no square overflows or vanishes.
+        top = np.abs(D).max(axis=0)
+        D = D / np.where(top > 0, top, 1)
+        l1, l2 = np.abs(D).sum(axis=0), np.square(D).sum(axis=0)
+        # The positive root of c l2 s² + mu l1 s = 1.
+        root = mu * l1 + np.sqrt(np.square(mu * l1) + 4.0 * c * l2)
+        return np.asarray(D * (2.0 / np.where(root > 0, root, 1)))
+
+
+def _elastic_support(z: Array, mu: float, c: float) -> float:
+    """Return the support function of the elastic-net ball at z > 0."""
+    eta = 0.0
+    while z.size:
+        eta = float(np.sqrt(np.square(z).sum() / (z.size * mu**2 + 4.0 * c)))
+        kept = z[z > eta * mu]
+        if kept.size == z.size:
+            return eta + float(np.square(z - eta * mu).sum()) / (4.0 * eta * c)
+        z = kept
+    return eta

@@ -1,0 +1,208 @@
+"""β and G of a minibatch: the quadratic ½ αᵀGα − αᵀβ that its codes minimise.
+
+=========== ======================================================================================
+masked      From the current subset alone (Mensch et al., ICML 2016).
+averaged    Averaged over all subsets with which a sample has been seen (the paper).
+exact       From all features; only the dictionary update is partial.
+=========== ======================================================================================
+
+Gram matrices are described by *statistics*, one row per sample or one for all, of which
+`GramBook.expand` makes the matrices. With block masks a statistic is one weight per block, since
+G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from somf.kernels import Kernels
+from somf.masks import Subset
+from somf.state import SampleMemory, State
+from somf.typing import Array, Ints, Matrix
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The regression problems of a minibatch.
+
+    Attributes
+    ----------
+    grams : ndarray of shape (1, k, k) or (b, k, k)
+    beta : ndarray of shape (b, k)
+    sq_norm : ndarray of shape (b,)
+        ‖x‖², estimated like β.
+    """
+
+    grams: Array
+    beta: Array
+    sq_norm: Array
+
+
+class GramBook(Protocol):
+    """Keeps account of DᵀD while D changes on subsets of its rows."""
+
+    statistic_size: int
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return the statistic of D_sᵀD_s."""
+        ...
+
+    def of_all(self) -> Array:
+        """Return the statistic of DᵀD."""
+        ...
+
+    def expand(self, statistics: Array) -> Array:
+        """Return the Gram matrices (m, k, k) of the statistics (m, size)."""
+        ...
+
+    def dictionary_changed(self, subset: Subset) -> None:
+        """Take notice that D has changed on the rows of a subset."""
+        ...
+
+    def recompute(self) -> None:
+        """Take notice that D has changed anywhere."""
+        ...
+
+
+class BlockGrams:
+    """One current Gram matrix per block of rows: no memory of size n k²."""
+
+    def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
+        self.state, self.kernels, self.blocks = state, kernels, blocks
+        self.statistic_size = len(blocks)
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return ones at the blocks of the subset."""
+        statistic = np.zeros(len(self.blocks), dtype=self.state.D.dtype)
+        statistic[list(subset.blocks)] = 1
+        return statistic
+
+    def of_all(self) -> Array:
+        """Return ones at all blocks."""
+        return np.ones(len(self.blocks), dtype=self.state.D.dtype)
+
+    def expand(self, statistics: Array) -> Array:
+        """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
+        k = self.state.C.shape[0]
+        grams = self.state.grams.reshape(len(self.blocks), k * k)
+        return np.asarray(statistics @ grams).reshape(-1, k, k)
+
+    def dictionary_changed(self, subset: Subset) -> None:
+        """Compute the Gram matrices of the blocks of a subset anew."""
+        for g in subset.blocks:
+            self.state.grams[g] = self.kernels.gram(self.state.D[self.blocks[g]])
+
+    def recompute(self) -> None:
+        """Compute the Gram matrices of all blocks anew."""
+        for g, rows in enumerate(self.blocks):
+            self.state.grams[g] = self.kernels.gram(self.state.D[rows])
+
+
+class StoredGrams:
+    """A Gram matrix for every subset that comes along, as in the paper.
+
+    The whole DᵀD is kept only if it is wanted, and computed anew at each change: Bernoulli masks
+    are here to be right, not to be fast.
+    """
+
+    def __init__(self, state: State, kernels: Kernels, keep_all: bool) -> None:
+        self.state, self.kernels, self.keep_all = state, kernels, keep_all
+        self.statistic_size = state.C.size
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return D_sᵀD_s itself."""
+        return self.kernels.gram(self.state.D[subset.rows]).ravel()
+
+    def of_all(self) -> Array:
+        """Return DᵀD itself."""
+        return self.state.grams[0].ravel()
+
+    def expand(self, statistics: Array) -> Array:
+        """Return the statistics as matrices."""
+        return statistics.reshape(-1, *self.state.C.shape)
+
+    def dictionary_changed(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
+        """Compute DᵀD anew, if it is wanted."""
+        self.recompute()
+
+    def recompute(self) -> None:
+        """Compute DᵀD anew, if it is wanted."""
+        if self.keep_all:
+            self.state.grams[0] = self.kernels.gram(self.state.D)
+
+
+class Regression:
+    """Estimates β and G by the chosen code estimator.
+
+    Parameters
+    ----------
+    code_estimator : {"masked", "averaged", "exact"}
+    learning_rate : float
+        v; an average gives its c-th observation the weight γ = c^−(2.5−2v).
+    state : State
+    kernels : Kernels
+    book : GramBook
+    """
+
+    def __init__(
+        self,
+        code_estimator: str,
+        learning_rate: float,
+        state: State,
+        kernels: Kernels,
+        book: GramBook,
+    ) -> None:
+        self.state, self.kernels, self.book = state, kernels, book
+        self.decay = 2.5 - 2.0 * learning_rate
+        self._estimate = getattr(self, f"_{code_estimator}")
+
+    def estimate(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
+        """Return β and G of a minibatch.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, p)
+        subset : Subset
+        memory : SampleMemory
+            Averages are read from it and written to it.
+        slots : ndarray of shape (b,)
+            Where in `memory` the samples are.
+        """
+        quadratic: Quadratic = self._estimate(X, subset, memory, slots)
+        return quadratic
+
+    def _exact(self, X: Matrix, *_: object) -> Quadratic:
+        beta = self.kernels.correlate(X, self.state.D)
+        grams = self.book.expand(self.book.of_all()[None])
+        return Quadratic(grams, beta, self.kernels.squared_norms(X))
+
+    def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
+        beta, sq_norm = self._observe(X, subset)
+        grams = self.book.expand(subset.scale * self.book.of_subset(subset)[None])
+        return Quadratic(grams, beta, sq_norm)
+
+    def _averaged(
+        self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints
+    ) -> Quadratic:
+        beta, sq_norm = self._observe(X, subset)
+        memory.n_visits[slots] += 1
+        gamma = (memory.n_visits[slots] ** -self.decay).astype(beta.dtype)
+        beta = _average(memory.beta, slots, gamma[:, None], beta)
+        sq_norm = _average(memory.sq_norm, slots, gamma, sq_norm)
+        observed = subset.scale * self.book.of_subset(subset)[None]
+        statistics = _average(memory.gram, slots, gamma[:, None], observed)
+        return Quadratic(self.book.expand(statistics), beta, sq_norm)
+
+    def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
+        """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
+        X_s = X[:, subset.rows]
+        beta = self.kernels.correlate(X_s, self.state.D[subset.rows])
+        return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s)
+
+
+def _average(memory: Array, slots: Ints, gamma: Array, observed: Array) -> Array:
+    """Do memory[slots] ← (1 − γ) memory[slots] + γ observed, and return it."""
+    average = (1 - gamma) * memory[slots] + gamma * observed
+    memory[slots] = average
+    return np.asarray(average)

@@ -1,0 +1,140 @@
+"""One iteration of the algorithm, and nothing else."""
+
+import numpy as np
+
+from somf.config import Config
+from somf.dictionary import Dictionary
+from somf.kernels import Kernels, kernels_for
+from somf.masks import BernoulliMasks, BlockMasks, Masks
+from somf.regression import BlockGrams, GramBook, Regression, StoredGrams
+from somf.state import SampleMemory, State
+from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
+from somf.typing import Array, Ints, Matrix
+
+
+class Solver:
+    """Subsampled online matrix factorization (Algorithm 1 of the paper), one step at a time.
+
+    Parameters
+    ----------
+    config : Config
+    state : State
+        Changed by every step.
+    """
+
+    def __init__(self, config: Config, state: State) -> None:
+        self.config, self.state = config, state
+        kernels = self.kernels = kernels_for(config.device)
+        masks = self.masks = masks_for(config, len(state.D), state.seed)
+        self.book = gram_book(config, state, kernels, masks)
+        self.regression = Regression(
+            config.estimator_in_use, config.learning_rate, state, kernels, self.book
+        )
+        self.surrogate: Surrogate = (
+            OnlineSurrogate(state, kernels, config.learning_rate)
+            if config.surrogate == "online"
+            else IncrementalSurrogate(state, kernels)
+        )
+        self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks)
+
+    def step(self, X: Matrix, slots: Ints | None = None) -> None:
+        """Do one iteration.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (b, p)
+            A minibatch, features in the order of ``state.permutation``.
+        slots : ndarray of shape (b,), optional
+            Where in ``state.memory`` the samples are; without it they count as new and are not
+            remembered.
+        """
+        state = self.state
+        memory = state.memory
+        if memory is None or slots is None:
+            slots = np.arange(X.shape[0])
+            memory = self.blank_memory(slots)
+
+        subset = self.masks.draw(state.n_iter)
+        problem = self.regression.estimate(X, subset, memory, slots)
+        old_code = memory.code[slots]
+        code = old_code.copy()
+        objective, _ = self.kernels.solve_codes(
+            problem.grams,
+            problem.beta,
+            problem.sq_norm,
+            self.config.penalty,
+            self.config.code_tol,
+            code,
+        )
+        memory.code[slots] = code
+        self.surrogate.add(X, code, old_code)
+        self.dictionary.update(subset)
+        self.book.dictionary_changed(subset)
+
+        state.n_iter += 1
+        state.n_samples_seen += len(code)
+        state.last_used[code.any(axis=0)] = state.n_samples_seen
+        if self.dictionary.replace_unused(X, objective):
+            self.book.recompute()
+
+    def blank_memory(self, ids: Ints) -> SampleMemory:
+        """Return the memory of samples that have never been seen."""
+        averages = self.config.estimator_in_use == "averaged"
+        gram_size = self.book.statistic_size if averages else 0
+        return SampleMemory.blank(ids, self.config.n_components, gram_size, self.state.C.dtype)
+
+
+def masks_for(config: Config, n_features: int, seed: int) -> Masks:
+    """Return the sequence of masks that a configuration asks for."""
+    kind = BlockMasks if config.masks == "blocks" else BernoulliMasks
+    return kind(n_features, config.reduction, seed)
+
+
+def gram_book(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramBook:
+    """Return the account of DᵀD that suits the masks."""
+    if config.masks == "blocks":
+        return BlockGrams(state, kernels, masks.blocks)
+    return StoredGrams(state, kernels, keep_all=config.estimator_in_use == "exact")
+
+
+def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
+    """Return the state before the first iteration.
+
+    Parameters
+    ----------
+    config : Config
+    D : ndarray of shape (p, k)
+        Initial atoms inside the ball, features in the order of the data.
+    seed : int
+    sample_ids : ndarray of shape (n,), or None
+        All samples of a finite data set; None for a stream.
+    """
+    p, k = D.shape
+    # An atom of use to one sample in a hundred is left alone. After a pass over all samples there
+    # are, it is certain that nobody wants it.
+    patience = max(1000, 10 * k)
+    if sample_ids is not None:
+        patience = min(patience, len(sample_ids))
+    masks = masks_for(config, p, seed)
+    n_blocks = len(masks.blocks)
+    state = State(
+        seed=seed,
+        n_iter=0,
+        n_samples_seen=0,
+        permutation=masks.permutation,
+        D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
+        B=np.zeros_like(D, order="C"),
+        C=np.zeros((k, k), dtype=D.dtype),
+        norms=np.zeros((n_blocks, k), dtype=D.dtype),
+        grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
+        last_used=np.zeros(k, dtype=np.int64),
+        patience=np.full(k, patience),
+        n_users=np.zeros(k, dtype=np.int64),
+        memory=None,
+    )
+    solver = Solver(config, state)
+    solver.dictionary.recompute()
+    solver.book.recompute()
+    if sample_ids is not None and config.remembers_samples:
+        state.memory = solver.blank_memory(sample_ids)
+    return state

@@ -1,0 +1,156 @@
+"""Everything that changes while fitting."""
+
+import tempfile
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from somf.typing import Array, Ints
+
+SCRATCH_BYTES = 2**28
+"""Per-sample statistics larger than this live in a scratch file that is mapped into memory."""
+
+
+def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if size <= SCRATCH_BYTES:
+        return np.zeros(shape, dtype)
+    return np.memmap(tempfile.TemporaryFile(), dtype=dtype, shape=shape)  # noqa: SIM115 (the map keeps it open)
+
+
+@dataclass
+class SampleMemory:
+    """What is remembered of every sample between two visits.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (n,)
+        The caller's name of the sample in each slot.
+    n_visits : ndarray of shape (n,)
+    beta : ndarray of shape (n, k)
+        Averaged β; (n, 0) where nothing is averaged.
+    sq_norm : ndarray of shape (n,)
+        Averaged ‖x‖².
+    gram : ndarray of shape (n, R) or (n, k²)
+        Averaged statistics of which the sample's Gram matrix is made; (n, 0) likewise.
+    code : ndarray of shape (n, k)
+        The last code.
+    """
+
+    ids: Ints
+    n_visits: Ints
+    beta: Array
+    sq_norm: Array
+    gram: Array
+    code: Array
+    _slots: dict[int, int] | None = field(default=None, repr=False)
+
+    @classmethod
+    def blank(
+        cls, ids: Ints, n_components: int, gram_size: int, dtype: np.dtype[Any]
+    ) -> "SampleMemory":
+        """Return the memory of samples that have never been seen (averages if gram_size > 0)."""
+        n = len(ids)
+        return cls(
+            ids=ids,
+            n_visits=np.zeros(n, dtype=np.int64),
+            beta=_zeros((n, n_components if gram_size else 0), dtype),
+            sq_norm=_zeros((n,), dtype),
+            gram=_zeros((n, gram_size), dtype),
+            code=_zeros((n, n_components), dtype),
+        )
+
+    def slots(self, ids: Ints) -> Ints:
+        """Return the slots of the given samples, with new ones for samples not known yet."""
+        if self._slots is None:
+            self._slots = {int(i): slot for slot, i in enumerate(self.ids)}
+        unknown = np.array([i for i in ids.tolist() if i not in self._slots], dtype=np.int64)
+        if unknown.size:
+            self._slots.update({int(i): len(self.ids) + n for n, i in enumerate(unknown)})
+            fresh = SampleMemory.blank(
+                unknown, self.code.shape[1], self.gram.shape[1], self.code.dtype
+            )
+            for name in ("ids", "n_visits", "beta", "sq_norm", "gram", "code"):
+                grown = np.concatenate([getattr(self, name), getattr(fresh, name)])
+                setattr(self, name, grown)
+        return np.array([self._slots[i] for i in ids.tolist()], dtype=np.int64)
+
+    def forget_atoms(self, atoms: Ints) -> None:
+        """Forget all that refers to atoms that have been replaced.
+
+        An average of β that mixes an old and a new atom would be of use for neither of them, so
+        every average starts again at the next visit of its sample.
+        """
+        self.code[:, atoms] = 0
+        self.n_visits[:] = 0
+
+
+@dataclass
+class State:
+    """The state of a fit; rows of D and B are in the order of `permutation`.
+
+    Attributes
+    ----------
+    seed : int
+    n_iter : int
+    n_samples_seen : int
+    permutation : ndarray of shape (p,) or None
+        The feature at each row; None is the order of the data.
+    D : ndarray of shape (p, k)
+        The dictionary.
+    B : ndarray of shape (p, k)
+    C : ndarray of shape (k, k)
+        The surrogate: averages, or sums, of xαᵀ and ααᵀ.
+    norms : ndarray of shape (R, k)
+        ‖d‖ of every atom inside each block of rows.
+    grams : ndarray of shape (R, k, k)
+        DᵀD inside each block of rows (with Bernoulli masks: of all rows).
+    last_used : ndarray of shape (k,)
+        How many samples had been seen when the atom was last used.
+    patience : ndarray of shape (k,)
+        How many samples in a row may leave the atom unused before it is replaced.
+    n_users : ndarray of shape (k,)
+        How many remembered codes use the atom (kept by the incremental surrogate).
+    memory : SampleMemory or None
+    """
+
+    seed: int
+    n_iter: int
+    n_samples_seen: int
+    permutation: Ints | None
+    D: Array
+    B: Array
+    C: Array
+    norms: Array
+    grams: Array
+    last_used: Ints
+    patience: Ints
+    n_users: Ints
+    memory: SampleMemory | None
+
+    @property
+    def components(self) -> Array:
+        """The atoms as rows, features in the order of the data: a new (k, p) array."""
+        components = np.empty((self.D.shape[1], self.D.shape[0]), dtype=self.D.dtype)
+        components[:, slice(None) if self.permutation is None else self.permutation] = self.D.T
+        return components
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all arrays by name, those of the samples behind ``memory.``."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        if self.memory is not None:
+            found |= {f"memory.{f.name}": getattr(self.memory, f.name) for f in fields(self.memory)}
+        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+
+    def counters(self) -> dict[str, int]:
+        """Return all numbers by name."""
+        return {name: getattr(self, name) for name in ("seed", "n_iter", "n_samples_seen")}
+
+    @classmethod
+    def restore(cls, arrays: dict[str, Array], counters: dict[str, int]) -> "State":
+        """Return the state of which `arrays` and `counters` are the parts."""
+        kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
+        plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
+        plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
+        return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
