@@ -11,6 +11,8 @@ import numpy as np
 from somf.randomness import generator
 from somf.typing import Ints, Rows
 
+BLOCKS_PER_MASK = 2
+
 
 @dataclass(frozen=True)
 class Subset:
@@ -50,13 +52,15 @@ class Masks(Protocol):
         ...
 
 
-import os
-M = int(os.environ.get("M", 4))
 class BlockMasks:
-    """Unions of blocks of features, so that a subset of rows is contiguous in memory.
+    """Unions of blocks of features, so that the rows of a subset are contiguous in memory.
 
-    Features are shuffled once and cut into ⌈r⌉ blocks. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
+    Features are shuffled once and cut into 2⌈r⌉ blocks. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
     on average; a cycle deals all blocks in a fresh order, so it visits each feature exactly once.
+
+    A mask needs at least two blocks. The atoms' budget is shared by all blocks, and an update can
+    move it only between those that it sees together: with one block per mask the algorithm stalls
+    far from a stationary point, with pairs that change it does not.
 
     Parameters
     ----------
@@ -70,7 +74,7 @@ class BlockMasks:
         self.n_features = n_features
         self.reduction = reduction
         self.seed = seed
-        n_blocks = min(int(np.ceil(self.reduction * M)), n_features) if reduction > 1 else 1
+        n_blocks = min(BLOCKS_PER_MASK * int(np.ceil(reduction)), n_features) if reduction > 1 else 1
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
         self.permutation: Ints | None = None

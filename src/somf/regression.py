@@ -53,7 +53,18 @@ class GramBook(Protocol):
         ...
 
     def expand(self, statistics: Array) -> Array:
-        """Return the Gram matrices (m, k, k) of the statistics (m, size)."""
+        """Return the Gram matrices (m, k, k) of statistics (m, size) of the current dictionary."""
+        ...
+
+    def expand_averages(self, statistics: Array, forgetting: float) -> Array:
+        """Return the Gram matrices (m, k, k) of statistics that were averaged over past visits.
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (m, size)
+        forgetting : float
+            The weight in these averages of what has been seen since the previous iteration.
+        """
         ...
 
     def dictionary_changed(self, subset: Subset) -> None:
@@ -66,7 +77,12 @@ class GramBook(Protocol):
 
 
 class BlockGrams:
-    """One current Gram matrix per block of rows: no memory of size n k²."""
+    """One Gram matrix per block of rows: no memory of size n k².
+
+    An averaged β is as old as the visits it comes from. Next to the current Gram matrix of a block
+    there is one that ages at the same pace; with the current one, β and G would disagree by what D
+    has moved since, and the incremental surrogate would amplify that and diverge.
+    """
 
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
         self.state, self.kernels, self.blocks = state, kernels, blocks
@@ -84,9 +100,17 @@ class BlockGrams:
 
     def expand(self, statistics: Array) -> Array:
         """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
-        k = self.state.C.shape[0]
-        grams = self.state.grams.reshape(len(self.blocks), k * k)
-        return np.asarray(statistics @ grams).reshape(-1, k, k)
+        return self._combine(statistics, self.state.grams)
+
+    def expand_averages(self, statistics: Array, forgetting: float) -> Array:
+        """Return the same for Gram matrices that follow the current ones at the given pace."""
+        state = self.state
+        state.aged_grams += forgetting * (state.grams - state.aged_grams)
+        return self._combine(statistics, state.aged_grams)
+
+    def _combine(self, statistics: Array, grams: Array) -> Array:
+        k = grams.shape[-1]
+        return np.asarray(statistics @ grams.reshape(-1, k * k)).reshape(-1, k, k)
 
     def dictionary_changed(self, subset: Subset) -> None:
         """Compute the Gram matrices of the blocks of a subset anew."""
@@ -121,6 +145,10 @@ class StoredGrams:
     def expand(self, statistics: Array) -> Array:
         """Return the statistics as matrices."""
         return statistics.reshape(-1, *self.state.C.shape)
+
+    def expand_averages(self, statistics: Array, forgetting: float) -> Array:  # noqa: ARG002 (part of the protocol)
+        """Return the statistics as matrices: they are as old as they should be."""
+        return self.expand(statistics)
 
     def dictionary_changed(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
         """Compute DᵀD anew, if it is wanted."""
@@ -192,7 +220,9 @@ class Regression:
         sq_norm = _average(memory.sq_norm, slots, gamma, sq_norm)
         observed = subset.scale * self.book.of_subset(subset)[None]
         statistics = _average(memory.gram, slots, gamma[:, None], observed)
-        return Quadratic(self.book.expand(statistics), beta, sq_norm)
+        # A sample forgets the fraction γ at each visit, and is visited every n / b iterations.
+        forgetting = 1.0 - (1.0 - float(gamma.mean())) ** (len(slots) / len(memory.ids))
+        return Quadratic(self.book.expand_averages(statistics, forgetting), beta, sq_norm)
 
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
         """Return the unbiased estimates of β and ‖x‖² that the subset gives."""

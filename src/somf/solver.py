@@ -127,6 +127,7 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
         C=np.zeros((k, k), dtype=D.dtype),
         norms=np.zeros((n_blocks, k), dtype=D.dtype),
         grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
+        aged_grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
         last_used=np.zeros(k, dtype=np.int64),
         patience=np.full(k, patience),
         n_users=np.zeros(k, dtype=np.int64),

@@ -106,6 +106,8 @@ class State:
         ‖d‖ of every atom inside each block of rows.
     grams : ndarray of shape (R, k, k)
         DᵀD inside each block of rows (with Bernoulli masks: of all rows).
+    aged_grams : ndarray of shape (R, k, k)
+        The same, as old as the averages of the samples are.
     last_used : ndarray of shape (k,)
         How many samples had been seen when the atom was last used.
     patience : ndarray of shape (k,)
@@ -124,6 +126,7 @@ class State:
     C: Array
     norms: Array
     grams: Array
+    aged_grams: Array
     last_used: Ints
     patience: Ints
     n_users: Ints
