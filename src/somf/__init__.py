@@ -3,7 +3,8 @@
 from importlib.metadata import version
 
 from somf.data import ImagePatches
-from somf.estimators import NMF, DictionaryLearning, MatrixFactorization, SparsePCA, load
+from somf.estimators import MatrixFactorization
+from somf.problems import NMF, DictionaryLearning, SparsePCA, load
 
 __version__ = version("somf")
 

@@ -67,8 +67,7 @@ class Coder:
     def objective(self, loader: Loader, ids: Ints) -> float:
         """Return the mean objective of the given samples."""
         total = sum(
-            float(objective.sum(dtype=np.float64))
-            for _, _, _, objective in self.codes(loader, ids)
+            float(objective.sum(dtype=np.float64)) for _, _, _, objective in self.codes(loader, ids)
         )
         return total / len(ids)
 

@@ -15,7 +15,7 @@ CODE_ESTIMATORS = ("averaged", "masked", "exact")
 MASKS = ("blocks", "bernoulli")
 SURROGATES = ("online", "incremental")
 INITS = ("samples", "random")
-DTYPES = ("float32", "float64")
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -125,9 +125,10 @@ def _real(params: Mapping[str, Any], name: str, rule: str, holds: Callable[[floa
     value = params[name]
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number {rule}, got {value!r}.")
-    if not (np.isfinite(value) and holds(float(value))):
+    number = float(value)
+    if not (np.isfinite(number) and holds(number)):
         raise ValueError(f"{name} must be {rule}, got {value}.")
-    return float(value)
+    return number
 
 
 def _boolean(params: Mapping[str, Any], name: str) -> bool:
@@ -168,13 +169,10 @@ def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
     value = params["dtype"]
     if value is None:
         return None
-    try:
-        dtype = np.dtype(value)
-    except TypeError:
-        dtype = None
-    if dtype is None or dtype.name not in DTYPES:
-        raise ValueError(f"dtype must be None, float32 or float64, got {value!r}.")
-    return dtype
+    for dtype in DTYPES:
+        if value in (dtype, dtype.type, dtype.name):
+            return dtype
+    raise ValueError(f"dtype must be None, float32 or float64, got {value!r}.")
 
 
 def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:

@@ -9,7 +9,7 @@ from somf.masks import Subset
 from somf.penalties import AtomBall
 from somf.randomness import generator
 from somf.state import State
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Matrix
 
 
 def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
@@ -52,9 +52,7 @@ class Dictionary:
         The blocks of rows whose norms are kept.
     """
 
-    def __init__(
-        self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]
-    ) -> None:
+    def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
 
     def update(self, subset: Subset) -> None:

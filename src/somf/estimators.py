@@ -1,7 +1,6 @@
 """The scikit-learn face of the library."""
 
 import os
-import warnings
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import Any, Literal, Self
@@ -16,12 +15,11 @@ from somf import modelfile
 from somf.callbacks import Callback, History, progress_bar
 from somf.coding import Coder
 from somf.config import Config
-from somf.data import Loader, Source, as_source
-from somf.dictionary import initial_atoms
+from somf.data import Loader, as_source
 from somf.kernels import kernels_for
 from somf.loop import run
-from somf.randomness import generator
-from somf.solver import Solver, initial_state
+from somf.solver import Solver
+from somf.start import hold_out, start
 from somf.state import State
 from somf.threads import threads
 from somf.typing import Array, Ints
@@ -193,13 +191,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source = as_source(X)
         config = self._config().for_features(source.shape[1])
         seed = self._draw_seed()
-        ids, validation_source, validation_ids = _split(source, validation, seed)
+        ids, validation_source, validation_ids = hold_out(source, validation, seed)
         with ExitStack() as stack:
             stack.enter_context(threads(config.n_threads))
             callbacks = list(config.callbacks)
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
-            state = self._start(config, source, ids, np.arange(source.shape[0]), seed)
+            state = start(config, source, ids, seed, is_finite=True)
             loader = Loader(source, state.D.dtype, state.permutation)
             held_out = None
             if validation_source is not None:
@@ -237,21 +235,21 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ids = np.arange(source.shape[0])
         names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
         with threads(config.n_threads):
-            state = (
-                self._start(config, source, ids, None, self._draw_seed())
-                if is_first
-                else self._state
-            )
+            if is_first:
+                state = start(config, source, ids, self._draw_seed(), is_finite=False)
+            else:
+                state = self._state
             loader = Loader(source, state.D.dtype, state.permutation)
             for _ in loader.chunks(ids):
                 pass  # raises before anything has changed if a sample is not finite
             solver = Solver(config, state)
             if names is not None and config.remembers_samples and state.memory is None:
                 state.memory = solver.blank_memory(np.empty(0, dtype=np.int64))
-            for start in range(0, len(ids), config.batch_size):
-                batch = slice(start, start + config.batch_size)
-                known = names is not None and state.memory is not None
-                slots = state.memory.slots(names[batch]) if known else None
+            for first in range(0, len(ids), config.batch_size):
+                batch = slice(first, first + config.batch_size)
+                slots = None
+                if names is not None and state.memory is not None:
+                    slots = state.memory.slots(names[batch])
                 solver.step(loader.load(ids[batch]), slots)
         if is_first:
             validate_data(self, X, skip_check_array=True)
@@ -264,35 +262,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _start(
-        self, config: Config, source: Source, ids: Ints, remembered: Ints | None, seed: int
-    ) -> State:
-        """Return the state before the first iteration on the given samples."""
-        dtype = config.dtype_for(source.dtype)
-        k = config.n_components
-        chosen = generator(seed, "init").permutation(ids)[:k]
-        rows = Loader(source, dtype).load(chosen)
-        samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        if config.penalty.positive and config.ball.positive and (samples < 0).any():
-            warnings.warn(
-                "X has negative entries, which a product of non-negative factors cannot reproduce.",
-                UserWarning,
-                stacklevel=3,
-            )
-        if isinstance(config.init, str):
-            if config.init == "random":
-                samples = samples[:0]
-            D = initial_atoms(samples, k, config.ball, seed)
-        else:
-            if config.init.shape[1] != source.shape[1]:
-                raise ValueError(
-                    f"init must have n_features={source.shape[1]} columns, "
-                    f"got {config.init.shape[1]}."
-                )
-            atoms = config.init.astype(dtype)
-            D = np.stack([config.ball.project(atom) for atom in atoms], axis=1)
-        return initial_state(config, D, seed, remembered)
 
     def _adopt(self, config: Config, state: State, history: History) -> None:
         """Take over what a fit has found; until here nothing of the estimator has changed."""
@@ -461,250 +430,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return tags
 
 
-class _NamedProblem(MatrixFactorization):
-    """A problem whose ν and μ are part of its name."""
-
-    _l1_ratio: float
-    _atom_l1_ratio: float
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        alpha: float = 0.1,
-        reduction: float = 4,
-        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
-        masks: Literal["blocks", "bernoulli"] = "blocks",
-        surrogate: Literal["online", "incremental"] = "online",
-        learning_rate: float = 0.92,
-        batch_size: int = 50,
-        n_epochs: int = 1,
-        init: Literal["samples", "random"] | Array = "samples",
-        positive_code: bool = False,
-        positive_atoms: bool = False,
-        code_tol: float = 1e-3,
-        record_every: int | None = None,
-        device: Literal["cpu"] = "cpu",
-        n_threads: int | None = None,
-        dtype: Any = None,
-        callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            alpha=alpha,
-            l1_ratio=self._l1_ratio,
-            atom_l1_ratio=self._atom_l1_ratio,
-            reduction=reduction,
-            code_estimator=code_estimator,
-            masks=masks,
-            surrogate=surrogate,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            n_epochs=n_epochs,
-            init=init,
-            positive_code=positive_code,
-            positive_atoms=positive_atoms,
-            code_tol=code_tol,
-            record_every=record_every,
-            device=device,
-            n_threads=n_threads,
-            dtype=dtype,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            verbose=verbose,
-            random_state=random_state,
-        )
-
-
-class DictionaryLearning(_NamedProblem):
-    """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
-
-    Parameters
-    ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1) and
-        `atom_l1_ratio` (here 0).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from somf import DictionaryLearning
-    >>> X = np.random.default_rng(0).standard_normal((200, 30))
-    >>> model = DictionaryLearning(10, alpha=1.0, reduction=2, random_state=0).fit(X)
-    >>> model.components_.shape
-    (10, 30)
-    """
-
-    _l1_ratio = 1.0
-    _atom_l1_ratio = 0.0
-
-
-class SparsePCA(_NamedProblem):
-    """Dense codes on sparse atoms: squared ℓ2 penalty on codes, atoms in the ℓ1 ball.
-
-    Parameters
-    ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 0) and
-        `atom_l1_ratio` (here 1).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from somf import SparsePCA
-    >>> X = np.random.default_rng(0).standard_normal((200, 30))
-    >>> model = SparsePCA(10, reduction=2, random_state=0).fit(X)
-    >>> bool((model.components_ == 0).any())
-    True
-    """
-
-    _l1_ratio = 0.0
-    _atom_l1_ratio = 1.0
-
-
-class NMF(_NamedProblem):
-    """Non-negative codes on non-negative atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
-
-    Parameters
-    ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1),
-        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). ``alpha=0`` is
-        plain non-negative least squares.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from somf import NMF
-    >>> X = np.random.default_rng(0).uniform(size=(200, 30))
-    >>> model = NMF(10, reduction=2, random_state=0).fit(X)
-    >>> bool((model.components_ >= 0).all())
-    True
-    """
-
-    _l1_ratio = 1.0
-    _atom_l1_ratio = 0.0
-
-    def __init__(
-        self,
-        n_components: int = 100,
-        *,
-        alpha: float = 0.1,
-        reduction: float = 4,
-        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
-        masks: Literal["blocks", "bernoulli"] = "blocks",
-        surrogate: Literal["online", "incremental"] = "online",
-        learning_rate: float = 0.92,
-        batch_size: int = 50,
-        n_epochs: int = 1,
-        init: Literal["samples", "random"] | Array = "samples",
-        code_tol: float = 1e-3,
-        record_every: int | None = None,
-        device: Literal["cpu"] = "cpu",
-        n_threads: int | None = None,
-        dtype: Any = None,
-        callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            alpha=alpha,
-            reduction=reduction,
-            code_estimator=code_estimator,
-            masks=masks,
-            surrogate=surrogate,
-            learning_rate=learning_rate,
-            batch_size=batch_size,
-            n_epochs=n_epochs,
-            init=init,
-            positive_code=True,
-            positive_atoms=True,
-            code_tol=code_tol,
-            record_every=record_every,
-            device=device,
-            n_threads=n_threads,
-            dtype=dtype,
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-            verbose=verbose,
-            random_state=random_state,
-        )
-
-
-KINDS: dict[str, type[MatrixFactorization]] = {
-    kind.__name__: kind for kind in (MatrixFactorization, DictionaryLearning, SparsePCA, NMF)
-}
-
-
-def load(path: str | os.PathLike[str]) -> MatrixFactorization:
-    """Return the estimator that `save` has written.
-
-    Parameters
-    ----------
-    path : path-like
-
-    Returns
-    -------
-    estimator : MatrixFactorization
-        Of the class that was saved.
-
-    Raises
-    ------
-    ValueError
-        If the file is not a model, or is damaged; the message names it.
-    """
-    model = modelfile.load(path)
-    if model.kind not in KINDS:
-        raise ValueError(f"{os.fspath(path)!r} holds a {model.kind!r}, which somf does not know.")
-    kind = KINDS[model.kind]
-    if unknown := set(model.params) - set(kind._get_param_names()):
-        raise ValueError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
-    estimator = kind(**model.params)
-    config = estimator._config().for_features(model.components.shape[1])
-    estimator.components_ = model.components
-    estimator.n_features_in_ = model.components.shape[1]
-    if model.feature_names is not None:
-        estimator.feature_names_in_ = model.feature_names
-    estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
-    estimator.history_ = model.history
-    if model.state is not None:
-        estimator._fitted_config, estimator._state = config, model.state
-    return estimator
-
-
-def _split(
-    source: Source, validation: Any, seed: int
-) -> tuple[Ints, Source | None, Ints]:
-    """Return the samples to learn from, and the source and samples to validate on."""
-    n, p = source.shape
-    everything = np.arange(n)
-    if validation is None:
-        return everything, None, everything[:0]
-    if isinstance(validation, float):
-        n_held_out = round(validation * n)
-        if not (0 < validation < 1 and 0 < n_held_out < n):
-            raise ValueError(
-                "validation must be a fraction that leaves samples on both sides, or data, "
-                f"got {validation} of {n} samples."
-            )
-        shuffled = generator(seed, "validation").permutation(n)
-        return np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out])
-    other = as_source(validation)
-    if other.shape[1] != p:
-        raise ValueError(f"validation must have {p} features like X, got {other.shape[1]}.")
-    return everything, other, np.arange(other.shape[0])
-
-
 def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
     ids = np.asarray(sample_ids)
     if ids.ndim != 1 or len(ids) != n_samples:
         raise ValueError(
-            f"sample_ids must have one entry for each of {n_samples} samples, got shape {ids.shape}."
+            f"sample_ids must have one entry per sample ({n_samples}), got shape {ids.shape}."
         )
     if ids.dtype.kind not in "iu":
         raise TypeError(f"sample_ids must be integers, got {ids.dtype}.")

@@ -78,8 +78,8 @@ def run(
             if is_last or progress.n_samples_seen // record_every > records_before:
                 progress.n_unused = _count_unused(state, progress)
                 record()
-            # A list, not a generator: every callback hears of every iteration.
-            if any([callback(progress) for callback in callbacks]):
+            answers = [callback(progress) for callback in callbacks]
+            if any(answers):
                 if progress.history["n_iter"][-1] < progress.n_iter:
                     record()
                 return progress.history

@@ -4,6 +4,7 @@ A sequence of masks is a pure function of (seed, iteration).
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -74,9 +75,11 @@ class BlockMasks:
         self.n_features = n_features
         self.reduction = reduction
         self.seed = seed
-        n_blocks = min(BLOCKS_PER_MASK * int(np.ceil(reduction)), n_features) if reduction > 1 else 1
+        n_blocks = (
+            min(BLOCKS_PER_MASK * int(np.ceil(reduction)), n_features) if reduction > 1 else 1
+        )
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
-        self.blocks = [slice(int(a), int(b)) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+        self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
         if n_blocks > 1:
             self.permutation = generator(seed, "features").permutation(n_features)
@@ -99,7 +102,9 @@ class BlockMasks:
         first, last = int(chosen[0]), int(chosen[-1])
         if last - first == len(chosen) - 1:
             return slice(self.blocks[first].start, self.blocks[last].stop)
-        return np.concatenate([np.arange(self.blocks[g].start, self.blocks[g].stop) for g in chosen])
+        return np.concatenate(
+            [np.arange(self.blocks[g].start, self.blocks[g].stop) for g in chosen]
+        )
 
 
 class BernoulliMasks:

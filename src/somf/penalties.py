@@ -59,7 +59,8 @@ class CodePenalty:
         -------
         value : ndarray of shape (b,)
         """
-        return self.l1 * np.abs(code).sum(axis=1) + self.l2 / 2 * np.square(code).sum(axis=1)
+        value = self.l1 * np.abs(code).sum(axis=1) + self.l2 / 2 * np.square(code).sum(axis=1)
+        return np.asarray(value)
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class AtomBall:
         norm : ndarray of shape (k,)
         """
         mu = self.l1_ratio
-        return mu * np.abs(D).sum(axis=0) + (1.0 - mu) * np.square(D).sum(axis=0)
+        norm = mu * np.abs(D).sum(axis=0) + (1.0 - mu) * np.square(D).sum(axis=0)
+        return np.asarray(norm)
 
     def project(self, u: Array, radius: float = 1.0) -> Array:
         """Return the point nearest to `u` whose norm is at most `radius`.
@@ -151,7 +153,9 @@ class AtomBall:
         # Positively homogeneous: divide by the largest entry, so that no square vanishes.
         top = magnitude.max(axis=0)
         scaled = (magnitude / np.where(top > 0, top, 1)).T
-        return np.array([t * _elastic_support(z[z > 0], mu, c) for t, z in zip(top, scaled)])
+        return np.array(
+            [t * _elastic_support(z[z > 0], mu, c) for t, z in zip(top, scaled, strict=True)]
+        )
 
     def stretch(self, D: Array) -> Array:
         """Scale every column, made non-negative first if need be, to norm one; zero stays zero."""

@@ -140,7 +140,7 @@ class StoredGrams:
 
     def of_all(self) -> Array:
         """Return DᵀD itself."""
-        return self.state.grams[0].ravel()
+        return np.ravel(self.state.grams[0])
 
     def expand(self, statistics: Array) -> Array:
         """Return the statistics as matrices."""
@@ -210,9 +210,7 @@ class Regression:
         grams = self.book.expand(subset.scale * self.book.of_subset(subset)[None])
         return Quadratic(grams, beta, sq_norm)
 
-    def _averaged(
-        self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints
-    ) -> Quadratic:
+    def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)
         memory.n_visits[slots] += 1
         gamma = (memory.n_visits[slots] ** -self.decay).astype(beta.dtype)

@@ -9,7 +9,7 @@ from somf.masks import BernoulliMasks, BlockMasks, Masks
 from somf.regression import BlockGrams, GramBook, Regression, StoredGrams
 from somf.state import SampleMemory, State
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Ints, Matrix
 
 
 class Solver:
@@ -95,47 +95,3 @@ def gram_book(config: Config, state: State, kernels: Kernels, masks: Masks) -> G
     if config.masks == "blocks":
         return BlockGrams(state, kernels, masks.blocks)
     return StoredGrams(state, kernels, keep_all=config.estimator_in_use == "exact")
-
-
-def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
-    """Return the state before the first iteration.
-
-    Parameters
-    ----------
-    config : Config
-    D : ndarray of shape (p, k)
-        Initial atoms inside the ball, features in the order of the data.
-    seed : int
-    sample_ids : ndarray of shape (n,), or None
-        All samples of a finite data set; None for a stream.
-    """
-    p, k = D.shape
-    # An atom of use to one sample in a hundred is left alone. After a pass over all samples there
-    # are, it is certain that nobody wants it.
-    patience = max(1000, 10 * k)
-    if sample_ids is not None:
-        patience = min(patience, len(sample_ids))
-    masks = masks_for(config, p, seed)
-    n_blocks = len(masks.blocks)
-    state = State(
-        seed=seed,
-        n_iter=0,
-        n_samples_seen=0,
-        permutation=masks.permutation,
-        D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
-        B=np.zeros_like(D, order="C"),
-        C=np.zeros((k, k), dtype=D.dtype),
-        norms=np.zeros((n_blocks, k), dtype=D.dtype),
-        grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
-        aged_grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
-        last_used=np.zeros(k, dtype=np.int64),
-        patience=np.full(k, patience),
-        n_users=np.zeros(k, dtype=np.int64),
-        memory=None,
-    )
-    solver = Solver(config, state)
-    solver.dictionary.recompute()
-    solver.book.recompute()
-    if sample_ids is not None and config.remembers_samples:
-        state.memory = solver.blank_memory(sample_ids)
-    return state

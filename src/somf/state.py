@@ -16,7 +16,7 @@ def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, dtype)
-    return np.memmap(tempfile.TemporaryFile(), dtype=dtype, shape=shape)  # noqa: SIM115 (the map keeps it open)
+    return np.memmap(tempfile.TemporaryFile(), dtype=dtype, shape=shape)
 
 
 @dataclass

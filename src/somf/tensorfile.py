@@ -17,7 +17,11 @@ import numpy as np
 
 from somf.typing import Array
 
-DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MAX_HEADER = 2**26
 
@@ -101,7 +105,9 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Array], str]:
                 flat = np.fromfile(file, dtype, count=math.prod(shape))
                 tensors[name] = flat.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a somf file, or is damaged: {error}.") from error
+            raise ValueError(
+                f"{os.fspath(path)!r} is not a somf file, or is damaged: {error}."
+            ) from error
     return tensors, text
 
 

@@ -77,7 +77,8 @@ class ImagePatches(Source):
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""
         top, left = self.positions[ids].T
-        patches = self._windows[top, left].reshape(len(ids), -1).astype(self.dtype, copy=False)
+        patches: Array = self._windows[top, left].reshape(len(ids), -1)
+        patches = patches.astype(self.dtype, copy=False)
         if self.center:
             patches -= patches.mean(axis=1, keepdims=True)
         if self.scale:
@@ -97,7 +98,9 @@ def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
 
 
 def _positions(counts: Any, stride: tuple[int, int]) -> Ints:
-    grid = np.meshgrid(*(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij")
+    grid = np.meshgrid(
+        *(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij"
+    )
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 
@@ -114,5 +117,7 @@ def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) ->
     missing[1:, 1:] = np.cumsum(np.cumsum(~mask, axis=0), axis=1)
     (height, width), (top, left) = patches.patch_shape[:2], patches.positions.T
     bottom, right = top + height, left + width
-    count = missing[bottom, right] - missing[top, right] - missing[bottom, left] + missing[top, left]
+    count = (
+        missing[bottom, right] - missing[top, right] - missing[bottom, left] + missing[top, left]
+    )
     return np.asarray(count == 0)

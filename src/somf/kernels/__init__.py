@@ -88,7 +88,8 @@ class Kernels(Protocol):
             ‖x‖², in the same units as `beta` and `grams`.
         penalty : CodePenalty
         tol : float
-            Stop at a duality gap of at most `tol` times the objective. Where there is no penalty
+            Stop at a duality gap of at most `tol` times the objective, or at what the floating
+            type resolves; 0 goes on until codes do not change any more. Where there is no penalty
             at all there is no such gap; then it is the decrease that single coordinates offer.
         code : ndarray of shape (b, k), overwritten
             Start on entry, solution on return.

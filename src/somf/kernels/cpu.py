@@ -7,7 +7,6 @@ on disk. Sums over floats may be reordered, NaN and infinity keep their meaning.
 import math
 
 import numpy as np
-import scipy.sparse as sp
 from numba import njit, prange
 from scipy.linalg import get_blas_funcs
 
@@ -31,21 +30,21 @@ def gram(D: Array) -> Array:
 
 def squared_norms(X: Matrix) -> Array:
     """See `Kernels.squared_norms`."""
-    if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1))
-    return np.asarray(np.einsum("ij,ij->i", X, X))
+    if isinstance(X, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", X, X))
+    return np.asarray(X.multiply(X).sum(axis=1))
 
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
-    if sp.issparse(X):
-        if decay != 1.0:
-            B *= decay
-        _scatter(B, X.indptr, X.indices, X.data, code)
+    if isinstance(X, np.ndarray):
+        # BLAS thinks in columns: Bᵀ ← decay Bᵀ + codeᵀ X, scaled and accumulated in one pass.
+        gemm = get_blas_funcs("gemm", (B,))
+        gemm(1.0, code.T, X.T, beta=decay, c=B.T, trans_b=True, overwrite_c=True)
         return
-    # BLAS thinks in columns: Bᵀ ← decay Bᵀ + codeᵀ X, scaled and accumulated in one pass.
-    gemm = get_blas_funcs("gemm", (B,))
-    gemm(1.0, code.T, X.T, beta=decay, c=B.T, trans_b=True, overwrite_c=True)
+    if decay != 1.0:
+        B *= decay
+    _scatter(B, X.indptr, X.indices, X.data, code)
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -104,9 +103,17 @@ def _descend(
 ) -> None:
     """Solve all codes, samples in parallel; `code`, `objective` and `gap` are overwritten."""
     for i in prange(len(beta)):
-        G = grams[min(np.int64(i), len(grams) - 1)]
+        shared = len(grams) == 1
         objective[i], gap[i] = _descend_one(
-            G, beta[i], sq_norm[i], l1, l2, positive, tol, max_sweeps, code[i]
+            grams[0] if shared else grams[i],
+            beta[i],
+            sq_norm[i],
+            l1,
+            l2,
+            positive,
+            tol,
+            max_sweeps,
+            code[i],
         )
 
 
@@ -160,9 +167,12 @@ def _descend_one(
             largest = max(largest, abs(a[j]))
             largest_change = max(largest_change, abs(change))
         objective, gap = _certificate(G, beta, g, a, sq_norm, l1, l2, positive)
-        if gap <= tol * objective + eps * sq_norm or largest_change <= eps * largest:
+        if tol > 0 and gap <= tol * objective + eps * sq_norm:
             break
-    return _certificate(G, beta, g, a, sq_norm, l1, l2, positive)
+        if largest_change <= eps * largest:
+            break
+    objective, gap = _certificate(G, beta, g, a, sq_norm, l1, l2, positive)
+    return objective, gap
 
 
 @njit(cache=True, nogil=True, fastmath=FASTMATH)
@@ -176,8 +186,9 @@ def _certificate(
     l2: float,
     positive: bool,
 ) -> tuple[float, float]:
-    """Return objective and duality gap from g = β − Gα; `reference.objective_and_gap` derives it."""
-    abs_sum, sq_sum, explained, slope, excess, steepest, decrease = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+    """Return objective and duality gap from g = β − Gα, as derived in the reference kernels."""
+    abs_sum, sq_sum, explained, slope = 0.0, 0.0, 0.0, 0.0
+    excess, steepest, decrease = 0.0, 0.0, 0.0
     for j in range(len(a)):
         abs_sum += abs(a[j])
         sq_sum += a[j] * a[j]
@@ -216,19 +227,15 @@ def update_atoms(D: Array, B: Array, C: Array, budget: Array, ball: AtomBall) ->
     sequential inside the block is done on what little the block needs.
     """
     floor = smallest_curvature(C)
-    update_block = _update_block_l2 if _is_l2(ball) else _update_block_by_panel
     for start in range(0, D.shape[1], ATOMS_PER_BLOCK):
         J = slice(start, start + ATOMS_PER_BLOCK)
-        update_block(D, B, C, J, budget, floor, ball)
+        if ball.l1_ratio == 0.0 and not ball.positive:
+            _update_block_l2(D, B, C, J, budget, floor)
+        else:
+            _update_block_by_panel(D, B, C, J, budget, floor, ball)
 
 
-def _is_l2(ball: AtomBall) -> bool:
-    return ball.l1_ratio == 0.0 and not ball.positive
-
-
-def _update_block_l2(
-    D: Array, B: Array, C: Array, J: slice, budget: Array, floor: float, ball: AtomBall
-) -> None:
+def _update_block_l2(D: Array, B: Array, C: Array, J: slice, budget: Array, floor: float) -> None:
     """Update a block of atoms in the ℓ2 ball without touching the features one atom at a time.
 
     With R = (B_J − D C_J) / diag C_J, every new atom of the block is a combination of the columns

@@ -71,7 +71,7 @@ def coordinate_descent(
             largest_change = max(largest_change, abs(new - code[j]))
             code[j] = new
         objective, gap = objective_and_gap(G, beta, sq_norm, penalty, code)
-        if gap <= tol * objective + eps * sq_norm:
+        if tol > 0 and gap <= tol * objective + eps * sq_norm:
             return
         if largest_change <= eps * np.abs(code).max():
             return

@@ -1,0 +1,118 @@
+"""Before the first iteration: which samples, which atoms, and an empty state."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from somf.config import Config
+from somf.data import Loader, Source, as_source
+from somf.dictionary import initial_atoms
+from somf.randomness import generator
+from somf.solver import Solver, masks_for
+from somf.state import State
+from somf.typing import Array, Ints
+
+
+def hold_out(source: Source, validation: Any, seed: int) -> tuple[Ints, Source | None, Ints]:
+    """Return the samples to learn from, and the source and samples to validate on."""
+    n, p = source.shape
+    everything = np.arange(n)
+    if validation is None:
+        return everything, None, everything[:0]
+    if isinstance(validation, float):
+        n_held_out = round(validation * n)
+        if not (0 < validation < 1 and 0 < n_held_out < n):
+            raise ValueError(
+                "validation must be a fraction that leaves samples on both sides, or data, "
+                f"got {validation} of {n} samples."
+            )
+        shuffled = generator(seed, "validation").permutation(n)
+        return np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out])
+    other = as_source(validation)
+    if other.shape[1] != p:
+        raise ValueError(f"validation must have {p} features like X, got {other.shape[1]}.")
+    return everything, other, np.arange(other.shape[0])
+
+
+def start(config: Config, source: Source, ids: Ints, seed: int, is_finite: bool) -> State:
+    """Return the state before the first iteration.
+
+    Parameters
+    ----------
+    config : Config
+    source : Source
+    ids : ndarray of int
+        The samples from which initial atoms may be taken.
+    seed : int
+    is_finite : bool
+        Whether the source is all the data there will be, rather than the beginning of a stream.
+    """
+    D = _dictionary(config, source, ids, seed)
+    return _state(config, D, seed, np.arange(source.shape[0]) if is_finite else None)
+
+
+def _dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
+    """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
+    dtype = config.dtype_for(source.dtype)
+    chosen = generator(seed, "init").permutation(ids)[: config.n_components]
+    rows = Loader(source, dtype).load(chosen)
+    samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
+    if config.penalty.positive and config.ball.positive and (samples < 0).any():
+        warnings.warn(
+            "X has negative entries, which a product of non-negative factors cannot reproduce.",
+            UserWarning,
+            stacklevel=5,
+        )
+    if isinstance(config.init, str):
+        given = samples if config.init == "samples" else samples[:0]
+        return initial_atoms(given, config.n_components, config.ball, seed)
+    if config.init.shape[1] != source.shape[1]:
+        raise ValueError(
+            f"init must have n_features={source.shape[1]} columns, got {config.init.shape[1]}."
+        )
+    return np.stack([config.ball.project(atom) for atom in config.init.astype(dtype)], axis=1)
+
+
+def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
+    """Return the state before the first iteration.
+
+    Parameters
+    ----------
+    config : Config
+    D : ndarray of shape (p, k)
+        Initial atoms inside the ball, features in the order of the data.
+    seed : int
+    sample_ids : ndarray of shape (n,), or None
+        All samples of a finite data set; None for a stream.
+    """
+    p, k = D.shape
+    # An atom of use to one sample in a hundred is left alone. After a pass over all samples there
+    # are, it is certain that nobody wants it.
+    patience = max(1000, 10 * k)
+    if sample_ids is not None:
+        patience = min(patience, len(sample_ids))
+    masks = masks_for(config, p, seed)
+    n_blocks = len(masks.blocks)
+    state = State(
+        seed=seed,
+        n_iter=0,
+        n_samples_seen=0,
+        permutation=masks.permutation,
+        D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
+        B=np.zeros_like(D, order="C"),
+        C=np.zeros((k, k), dtype=D.dtype),
+        norms=np.zeros((n_blocks, k), dtype=D.dtype),
+        grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
+        aged_grams=np.zeros((n_blocks, k, k), dtype=D.dtype),
+        last_used=np.zeros(k, dtype=np.int64),
+        patience=np.full(k, patience),
+        n_users=np.zeros(k, dtype=np.int64),
+        memory=None,
+    )
+    solver = Solver(config, state)
+    solver.dictionary.recompute()
+    solver.book.recompute()
+    if sample_ids is not None and config.remembers_samples:
+        state.memory = solver.blank_memory(sample_ids)
+    return state
