@@ -12,16 +12,19 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from matplotlib import pyplot as plt
 
 from somf import DictionaryLearning, ImagePatches
 from somf.plotting import plot_atoms, plot_history, plot_spectra
 from somf.typing import Array
 
 try:
+    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
     from tensorly.datasets import load_indian_pines
 except ImportError as error:
-    raise SystemExit("The scene comes with tensorly: pip install 'somf[demo]'") from error
+    raise SystemExit(
+        "This example needs tensorly (for the scene) and matplotlib: pip install 'somf[demo]'"
+    ) from error
 
 N_TRAIN_COLUMNS = 105
 N_SPECTRA = 6
@@ -37,10 +40,12 @@ def main() -> None:
     train = ImagePatches(image[:, :N_TRAIN_COLUMNS], options.patch_size)
     test = ImagePatches(image[:, N_TRAIN_COLUMNS:], options.patch_size, stride=3)
     gigabytes = np.prod(train.shape) * train.dtype.itemsize / 1e9
-    print(f"Indian Pines: {image.shape[0]} x {image.shape[1]} pixels, {image.shape[2]} bands")
-    print(f"  to learn from: {train.shape[0]} patches of {train.shape[1]} values", end=" ")
-    print(f"({gigabytes:.1f} GB, never stored), left {N_TRAIN_COLUMNS} columns")
-    print(f"  to test on:    {test.shape[0]} patches, the other columns")
+    print(
+        f"Indian Pines: {image.shape[0]} x {image.shape[1]} pixels, {image.shape[2]} bands\n"
+        f"  to learn from: {train.shape[0]} patches of {train.shape[1]} values, "
+        f"left {N_TRAIN_COLUMNS} columns ({gigabytes:.1f} GB as a matrix, which is never made)\n"
+        f"  to test on:    {test.shape[0]} patches, the other columns"
+    )
 
     model = DictionaryLearning(
         options.components,
@@ -58,15 +63,94 @@ def main() -> None:
     usage = np.abs(codes).mean(axis=0)
     order = np.argsort(-usage)
     objective, seconds = model.history_["objective"], model.history_["compute_seconds"]
-    print(f"Test objective: {objective[0]:.4f} with patches as atoms,", end=" ")
-    print(f"{objective[-1]:.4f} after {seconds[-1]:.1f} s of learning")
-    print(f"Codes of test patches: {np.mean(codes != 0):.1%} are not zero", end=" ")
-    print(f"({np.count_nonzero(codes) / len(codes):.1f} atoms per patch)")
-    print(f"Atoms in use: {np.count_nonzero(usage)} of {len(usage)}")
-
-    draw_atoms(model.components_, train.patch_shape, order, wavelengths).savefig(
-        options.output / "atoms.png", dpi=150
+    print(
+        f"Test objective: {objective[0]:.4f} with random patches as atoms, "
+        f"{objective[-1]:.4f} after {seconds[-1]:.1f} s of learning\n"
+        f"Codes of test patches: {np.mean(codes != 0):.1%} are not zero, "
+        f"{np.count_nonzero(codes) / len(codes):.1f} atoms per patch\n"
+        f"Atoms in use: {np.count_nonzero(usage)} of {len(usage)}"
     )
-    draw_curve(model).savefig(options.output / "curve.png", dpi=150)
+
+    pictures = {
+        "atoms.png": draw_atoms(model.components_, train.patch_shape, order, wavelengths),
+        "curve.png": draw_curve(model),
+    }
+    for name, figure in pictures.items():
+        figure.savefig(options.output / name, dpi=150)
     model.save(options.output / "model.somf")
-    print(f"Pictures and model: {', '.join(str(path) for path in outputs)}")
+    print(f"In {options.output}: {', '.join(pictures)}, and model.somf for somf.load")
+
+
+def parse_options() -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
+    parser.add_argument("--epochs", type=int, default=1, help="passes over the patches")
+    parser.add_argument("--components", type=int, default=100, help="number of atoms")
+    parser.add_argument("--reduction", type=float, default=12, help="one value in so many is used")
+    parser.add_argument("--patch-size", type=int, default=16, help="pixels along a side")
+    return parser.parse_args()
+
+
+def load_scene() -> tuple[Array, Array]:
+    """Return the scene, (145, 145, 200), and the wavelengths of its bands in micrometres."""
+    scene = load_indian_pines()
+    wavelengths = np.array(scene.ticks[1])
+    wavelengths[170:172] = 2212.22, 2222.15  # tensorly has them 48 nm too long
+    return scene.tensor.astype(np.float32), wavelengths / 1000
+
+
+def draw_atoms(
+    components: Array, patch_shape: tuple[int, ...], order: Array, wavelengths: Array
+) -> Figure:
+    """Draw the most used atoms: their pictures, and the spectra of the first few."""
+    figure: Figure = plt.figure(figsize=(13, 6), layout="constrained")
+    grid = figure.add_gridspec(2, 2, width_ratios=(1.25, 1))
+    colors = plt.get_cmap("Dark2").colors[:N_SPECTRA]
+
+    pictures = figure.add_subplot(grid[:, 0])
+    plot_atoms(
+        components, patch_shape, n_atoms=48, order=order, n_columns=8, colors=colors, ax=pictures
+    )
+    pictures.set_title("Atoms, most used first")
+    thirds = np.array_split(wavelengths, 3)
+    names = zip(("blue", "green", "red"), thirds, strict=True)
+    key = ", ".join(f"{name}: {band[0]:.1f} to {band[-1]:.1f} µm" for name, band in names)
+    pictures.text(0.5, -0.01, key, transform=pictures.transAxes, ha="center", va="top")
+
+    spectra = figure.add_subplot(grid[0, 1])
+    differences = figure.add_subplot(grid[1, 1], sharex=spectra)
+    for ax in (spectra, differences):
+        plot_spectra(
+            components,
+            patch_shape,
+            n_atoms=N_SPECTRA,
+            order=order,
+            centered=ax is differences,
+            wavelengths=wavelengths,
+            colors=colors,
+            ax=ax,
+        )
+        ax.spines[["top", "right"]].set_visible(False)
+    spectra.set_title(f"Spectra of the first {N_SPECTRA}, in the colours of their frames")
+    spectra.set_xlabel("")
+    spectra.tick_params(labelbottom=False)
+    differences.axhline(0, color="gray", linewidth=0.8, zorder=0)
+    differences.set_xlabel("wavelength (µm)")
+    return figure
+
+
+def draw_curve(model: DictionaryLearning) -> Figure:
+    """Draw how the test objective came down."""
+    figure: Figure = plt.figure(figsize=(6.4, 4), layout="constrained")
+    ax = figure.add_subplot()
+    plot_history(model.history_, ax=ax)
+    ax.set_title(f"{model.n_components} atoms, 1 value in {model.reduction:g} per iteration")
+    ax.set_ylabel("objective on test patches")
+    ax.grid(alpha=0.3)
+    ax.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+if __name__ == "__main__":
+    main()

@@ -70,7 +70,8 @@ def plot_atoms(
 
     # Around a picture there is a frame and around that a gap, of one pixel each.
     tiles = np.ones((n_rows * n_columns, height + 4, width + 4, 3))
-    tiles[: len(colors), 1:-1, 1:-1] = _rgb(colors[:n])[:, None, None]
+    frames = _rgb(colors[:n])
+    tiles[: len(frames), 1:-1, 1:-1] = frames[:, None, None]
     tiles[:n, 2:-2, 2:-2] = pictures
     grid = tiles.reshape(n_rows, n_columns, height + 4, width + 4, 3)
     ax.imshow(grid.swapaxes(1, 2).reshape(n_rows * (height + 4), n_columns * (width + 4), 3))
@@ -84,6 +85,7 @@ def plot_spectra(
     *,
     n_atoms: int = 6,
     order: Any = None,
+    centered: bool = False,
     wavelengths: Any = None,
     colors: Sequence[Any] = (),
     ax: "Axes | None" = None,
@@ -100,6 +102,9 @@ def plot_spectra(
         The largest number of atoms to draw.
     order : array-like of int, optional
         Which atoms come first; by default they are taken as they are.
+    centered : bool
+        Whether to subtract the mean spectrum of all atoms: atoms of raw radiances differ by little
+        from what the whole scene looks like.
     wavelengths : array-like of shape (channels,), optional
         Where the channels lie; by default they are numbered. A curve is not drawn across a gap,
         such as the bands that the atmosphere absorbs.
@@ -114,8 +119,9 @@ def plot_spectra(
     """
     if len(patch_shape) != 3:
         raise ValueError(f"patch_shape must be (height, width, channels), got {patch_shape}.")
-    atoms = _chosen_atoms(components, patch_shape, n_atoms, order)
-    spectra = atoms.mean(axis=(1, 2))
+    spectra = _chosen_atoms(components, patch_shape, n_atoms, order).mean(axis=(1, 2))
+    if centered:
+        spectra = spectra - components.reshape(-1, *patch_shape).mean(axis=(0, 1, 2))
     n_channels = patch_shape[2]
     x = np.arange(n_channels) if wavelengths is None else np.asarray(wavelengths, dtype=float)
     if x.shape != (n_channels,):
@@ -127,7 +133,7 @@ def plot_spectra(
         color = colors[i] if i < len(colors) else None
         ax.plot(np.insert(x, gaps, x[gaps]), np.insert(spectrum, gaps, np.nan), color=color)
     ax.set_xlabel("channel" if wavelengths is None else "wavelength")
-    ax.set_ylabel("mean over the patch")
+    ax.set_ylabel("difference from the mean atom" if centered else "mean over the patch")
     return ax
 
 
@@ -179,7 +185,8 @@ def _axes(ax: "Axes | None") -> "Axes":
         raise ImportError(
             "somf.plotting draws with matplotlib: pip install 'somf[plot]'."
         ) from error
-    return plt.subplots(layout="constrained")[1]
+    new: Axes = plt.figure(layout="constrained").add_subplot()
+    return new
 
 
 def _rgb(colors: Sequence[Any]) -> Array:

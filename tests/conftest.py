@@ -1,0 +1,24 @@
+"""Data that several tests learn from."""
+
+import numpy as np
+import pytest
+
+from somf.typing import Array
+
+
+def planted(
+    n: int, p: int, k: int, *, density: float = 0.3, noise: float = 0.05, seed: int = 0
+) -> tuple[Array, Array]:
+    """Return samples of unit norm that are sparse combinations of atoms, and the atoms."""
+    rng = np.random.default_rng(seed)
+    atoms = rng.standard_normal((k, p))
+    atoms /= np.linalg.norm(atoms, axis=1, keepdims=True)
+    code = rng.standard_normal((n, k)) * (rng.random((n, k)) < density)
+    X = code @ atoms + noise * rng.standard_normal((n, p))
+    return X / np.linalg.norm(X, axis=1, keepdims=True), atoms
+
+
+@pytest.fixture(scope="session")
+def toy() -> Array:
+    """Return a toy problem of 300 samples, 60 features and 10 atoms."""
+    return planted(300, 60, 10)[0]

@@ -1,0 +1,226 @@
+"""One test-suite for the kernels of all devices."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from somf.kernels import cpu, reference
+from somf.penalties import AtomBall, CodePenalty
+
+KERNELS = pytest.mark.parametrize("kernels", [reference, cpu], ids=["reference", "cpu"])
+DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
+RATIOS = (0.0, 0.3, 1.0)
+SIGNS = (False, True)
+
+
+def regression(b, p, k, dtype, seed=0, shared=True):
+    """Return Gram matrices, β and ‖x‖² of a random regression problem."""
+    rng = np.random.default_rng(seed)
+    D = rng.standard_normal((p, k)) / np.sqrt(p)
+    X = rng.standard_normal((b, p))
+    grams = (D.T @ D)[None]
+    if not shared:
+        grams = np.stack([D[s::2].T @ D[s::2] for s in rng.integers(2, size=b)])
+        X = X @ D @ np.linalg.pinv(D)
+    beta = X @ D if shared else (grams @ (X @ np.linalg.pinv(D).T)[:, :, None])[:, :, 0]
+    return grams.astype(dtype), beta.astype(dtype), (X * X).sum(axis=1).astype(dtype)
+
+
+def kkt_violation(grams, beta, penalty, code):
+    """Return how far codes are from satisfying the optimality conditions, coordinate by coordinate.
+
+    0 ∈ Gα − β + l2 α + l1 ∂‖α‖₁ (+ the normal cone of α ≥ 0).
+    """
+    Ga = np.einsum("ijk,ik->ij", np.broadcast_to(grams, (len(code), *grams.shape[1:])), code)
+    gradient = Ga - beta + penalty.l2 * code
+    if penalty.positive:
+        return np.where(
+            code > 0, np.abs(gradient + penalty.l1), np.maximum(-gradient - penalty.l1, 0)
+        )
+    at_zero = np.maximum(np.abs(gradient) - penalty.l1, 0)
+    return np.where(code != 0, np.abs(gradient + penalty.l1 * np.sign(code)), at_zero)
+
+
+@KERNELS
+@pytest.mark.parametrize("shared", [True, False], ids=["one Gram", "a Gram per sample"])
+@pytest.mark.parametrize(
+    ("nu", "positive", "alpha"), list(itertools.product(RATIOS, SIGNS, (0.0, 0.05, 5.0)))
+)
+def test_codes_satisfy_the_optimality_conditions(kernels, nu, positive, alpha, shared):
+    grams, beta, sq_norm = regression(6, 30, 8, np.float64, shared=shared)
+    penalty = CodePenalty(alpha, nu, positive)
+    code = np.zeros_like(beta)
+    objective, gap = kernels.solve_codes(grams, beta, sq_norm, penalty, 0.0, code)
+    assert kkt_violation(grams, beta, penalty, code).max() < 1e-9
+    assert not positive or (code >= 0).all()
+    assert (np.abs(gap) <= 1e-9).all()
+    assert (objective <= sq_norm / 2 + 1e-12).all()
+
+
+@given(
+    nu=st.floats(0, 1),
+    positive=st.booleans(),
+    alpha=st.sampled_from([0.0, 0.1, 10.0]),
+    k=st.integers(1, 9),
+    p=st.integers(1, 12),
+    dead=st.booleans(),
+    twin=st.booleans(),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=150, deadline=None)
+def test_codes_satisfy_the_optimality_conditions_on_degenerate_problems(
+    nu, positive, alpha, k, p, dead, twin, seed
+):
+    rng = np.random.default_rng(seed)
+    D = rng.standard_normal((p, k))
+    if dead:
+        D[:, 0] = 0
+    if twin:
+        D[:, -1] = D[:, 0]
+    X = np.vstack([rng.standard_normal((2, p)), np.zeros((1, p))])
+    penalty = CodePenalty(alpha, nu, positive)
+    code, beta = np.zeros((3, k)), X @ D
+    cpu.solve_codes((D.T @ D)[None], beta, (X * X).sum(axis=1), penalty, 0.0, code)
+    assert np.isfinite(code).all()
+    assert not code[2].any()
+    assert kkt_violation((D.T @ D)[None], beta, penalty, code).max() < 1e-5 * (
+        1 + np.abs(beta).max()
+    )
+
+
+@KERNELS
+@pytest.mark.parametrize(("nu", "positive"), list(itertools.product(RATIOS, SIGNS)))
+def test_the_duality_gap_bounds_the_distance_to_the_optimum(kernels, nu, positive):
+    grams, beta, sq_norm = regression(20, 12, 9, np.float64)
+    penalty = CodePenalty(0.3, nu, positive)
+    best, _ = kernels.solve_codes(grams, beta, sq_norm, penalty, 0.0, np.zeros_like(beta))
+    code = np.zeros_like(beta)
+    rough, gap = kernels.solve_codes(grams, beta, sq_norm, penalty, 0.1, code)
+    assert (rough - best <= gap + 1e-12).all()
+    assert (gap <= 0.1 * rough + 1e-12).all()
+
+
+@DTYPES
+@pytest.mark.parametrize("shared", [True, False], ids=["one Gram", "a Gram per sample"])
+@pytest.mark.parametrize(
+    ("nu", "positive", "alpha"), list(itertools.product(RATIOS, SIGNS, (0.0, 0.1)))
+)
+def test_fast_codes_are_those_of_the_reference(dtype, nu, positive, alpha, shared):
+    problem = regression(6, 40, 10, dtype, shared=shared)
+    penalty = CodePenalty(alpha, nu, positive)
+    slow, fast = np.zeros((6, 10), dtype), np.zeros((6, 10), dtype)
+    expected, _ = reference.solve_codes(*problem, penalty, 1e-6, slow)
+    objective, _ = cpu.solve_codes(*problem, penalty, 1e-6, fast)
+    tolerance = 1e-9 if dtype == np.float64 else 2e-3
+    np.testing.assert_allclose(fast, slow, atol=tolerance)
+    np.testing.assert_allclose(objective, expected, rtol=tolerance)
+    assert objective.dtype == fast.dtype == dtype
+
+
+@KERNELS
+def test_codes_stay_finite_where_beta_and_gram_contradict_each_other(kernels):
+    grams = np.zeros((1, 2, 2))
+    grams[0, 0, 0] = 1e-8  # nearly no curvature, and a β that no such sample could have
+    code = np.zeros((1, 2))
+    kernels.solve_codes(
+        grams, np.array([[1.0, 1.0]]), np.ones(1), CodePenalty(0.1, 1.0, False), 1e-3, code
+    )
+    assert np.abs(code).max() <= 1.0 / (2 * 0.1)
+
+
+@KERNELS
+def test_a_start_at_the_solution_stays_there(kernels):
+    grams, beta, sq_norm = regression(5, 20, 6, np.float64)
+    penalty = CodePenalty(0.1, 1.0, False)
+    code = np.zeros_like(beta)
+    kernels.solve_codes(grams, beta, sq_norm, penalty, 0.0, code)
+    solution = code.copy()
+    kernels.solve_codes(grams, beta, sq_norm, penalty, 0.0, code)
+    np.testing.assert_allclose(code, solution, atol=1e-14)
+
+
+def surrogate(q, k, dtype, seed=0):
+    rng = np.random.default_rng(seed)
+    codes = rng.standard_normal((3 * k, k)) * (rng.random((3 * k, k)) < 0.5)
+    B = rng.standard_normal((q, 3 * k)) @ codes / (3 * k)
+    return B.astype(dtype), (codes.T @ codes / (3 * k)).astype(dtype), rng.random(k).astype(dtype)
+
+
+@DTYPES
+@pytest.mark.parametrize("k", [1, 31, 70])
+@pytest.mark.parametrize(("mu", "positive"), list(itertools.product(RATIOS, SIGNS)))
+def test_the_blocked_dictionary_update_is_the_plain_loop(mu, positive, k, dtype):
+    ball = AtomBall(mu, positive)
+    B, C, budget = surrogate(50, k, dtype)
+    budget[0] = 0
+    if k > 2:
+        C[2] = C[:, 2] = B[:, 2] = 0  # an atom that was never used
+    D = ball.stretch(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
+    plain, blocked = D.copy(), D.copy()
+    reference.update_atoms(plain, B, C, budget, ball)
+    cpu.update_atoms(blocked, B, C, budget, ball)
+    np.testing.assert_allclose(blocked, plain, atol=1e-11 if dtype == np.float64 else 2e-4)
+    assert blocked.dtype == dtype
+
+
+@KERNELS
+@pytest.mark.parametrize(("mu", "positive"), list(itertools.product(RATIOS, SIGNS)))
+def test_a_dictionary_update_lowers_the_surrogate_within_the_budget(kernels, mu, positive):
+    ball = AtomBall(mu, positive)
+    B, C, budget = surrogate(20, 40, np.float64)
+    budget += 0.1
+
+    def value(D):
+        return np.trace(D.T @ D @ C) / 2 - np.trace(D.T @ B)
+
+    D = np.stack([ball.project(d, r) for d, r in zip(B.T, budget, strict=True)], axis=1)
+    before = value(D)
+    kernels.update_atoms(D, B, C, budget, ball)
+    assert value(D) < before
+    assert (ball.norm(D) <= budget + 1e-9).all()
+    assert not positive or (D >= 0).all()
+
+
+@KERNELS
+def test_atoms_without_information_stay_as_they_are(kernels):
+    B, C, budget = surrogate(20, 5, np.float64)
+    C[1] = C[:, 1] = B[:, 1] = 0
+    D = np.random.default_rng(0).standard_normal((20, 5))
+    before = D[:, 1].copy()
+    kernels.update_atoms(D, B, C, budget, AtomBall(0.0, False))
+    np.testing.assert_allclose(D[:, 1], before, rtol=1e-14)
+
+
+@KERNELS
+@DTYPES
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSR"])
+def test_products_are_products_for_dense_and_sparse_samples(kernels, dtype, sparse):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((7, 30)) * (rng.random((7, 30)) < 0.3)).astype(dtype)
+    D, code = rng.standard_normal((30, 4)).astype(dtype), rng.standard_normal((7, 4)).astype(dtype)
+    given = sp.csr_array(X) if sparse else X
+    close = {"rtol": 1e-4, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-12}
+    np.testing.assert_allclose(kernels.correlate(given, D), X @ D, **close)
+    np.testing.assert_allclose(kernels.gram(D), D.T @ D, **close)
+    np.testing.assert_allclose(kernels.squared_norms(given), (X * X).sum(axis=1), **close)
+    B = rng.standard_normal((30, 4)).astype(dtype)
+    for decay in (1.0, 0.75, 0.0):
+        expected = decay * B + X.T @ code
+        kernels.accumulate(B, given, code, decay)
+        np.testing.assert_allclose(B, expected, **close)
+    results = kernels.correlate(given, D), kernels.gram(D), kernels.squared_norms(given), B
+    assert {a.dtype for a in results} == {np.dtype(dtype)}
+
+
+@KERNELS
+@DTYPES
+@pytest.mark.parametrize("mu", RATIOS)
+def test_atom_norms_are_norms(kernels, dtype, mu):
+    D = np.random.default_rng(0).standard_normal((30, 4)).astype(dtype)
+    norms = kernels.atom_norms(D, AtomBall(mu, False))
+    np.testing.assert_allclose(norms, mu * np.abs(D).sum(0) + (1 - mu) * (D**2).sum(0), rtol=1e-5)
+    assert norms.dtype == dtype
