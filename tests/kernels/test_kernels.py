@@ -113,8 +113,8 @@ def test_fast_codes_are_those_of_the_reference(dtype, nu, positive, alpha, share
     problem = regression(6, 40, 10, dtype, shared=shared)
     penalty = CodePenalty(alpha, nu, positive)
     slow, fast = np.zeros((6, 10), dtype), np.zeros((6, 10), dtype)
-    expected, _ = reference.solve_codes(*problem, penalty, 1e-6, slow)
-    objective, _ = cpu.solve_codes(*problem, penalty, 1e-6, fast)
+    expected, _ = reference.solve_codes(*problem, penalty, 0.0, slow)
+    objective, _ = cpu.solve_codes(*problem, penalty, 0.0, fast)
     tolerance = 1e-9 if dtype == np.float64 else 2e-3
     np.testing.assert_allclose(fast, slow, atol=tolerance)
     np.testing.assert_allclose(objective, expected, rtol=tolerance)

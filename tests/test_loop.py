@@ -1,0 +1,129 @@
+"""Records, callbacks, validation, early stopping."""
+
+import logging
+import sys
+
+import numpy as np
+import pytest
+
+from somf import DictionaryLearning
+from somf.callbacks import EarlyStopping, Progress
+
+
+def test_history_has_a_record_at_the_start_at_intervals_and_at_the_end(toy):
+    model = DictionaryLearning(4, batch_size=10, n_epochs=2, record_every=200, random_state=0)
+    history = model.fit(toy).history_
+    assert history["n_samples_seen"] == [0, 200, 400, 600]
+    assert history["n_iter"] == [0, 20, 40, 60]
+    assert set(history) == {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
+    for column in ("compute_seconds", "wall_seconds"):
+        assert history[column] == sorted(history[column])
+    assert history["compute_seconds"][-1] <= history["wall_seconds"][-1]
+    assert (model.n_iter_, model.n_samples_seen_) == (60, 600)
+
+
+def test_the_last_batch_of_an_epoch_may_be_smaller(toy):
+    model = DictionaryLearning(4, batch_size=70, n_epochs=2, random_state=0).fit(toy)
+    assert (model.n_iter_, model.n_samples_seen_) == (10, 600)
+    assert model.history_["n_samples_seen"] == [0, 300, 600]
+
+
+def test_the_recorded_objective_is_that_on_the_validation_data(toy):
+    model = DictionaryLearning(4, alpha=0.1, random_state=0).fit(toy[:200], validation=toy[200:])
+    objective = model.history_["objective"]
+    assert objective[-1] == pytest.approx(model.objective(toy[200:]), rel=1e-3)
+    assert objective[-1] < objective[0]
+
+
+def test_a_held_out_fraction_is_not_learned_from(toy):
+    X = toy.copy()
+    model = DictionaryLearning(4, n_epochs=3, random_state=0, init="random")
+    model.fit(X, validation=0.2)
+    assert model.n_samples_seen_ == 3 * 240
+    visited = model._state.memory.n_visits > 0
+    assert visited.sum() == 240
+    # Other held-out samples change the measurement but nothing that is learned.
+    X[~visited] += 0.1
+    again = DictionaryLearning(4, n_epochs=3, random_state=0, init="random").fit(X, validation=0.2)
+    np.testing.assert_array_equal(again.components_, model.components_)
+    assert again.history_["objective"] != model.history_["objective"]
+
+
+@pytest.mark.parametrize("validation", [0.0, 1.0, 1.5, -0.5, 1e-9])
+def test_a_fraction_must_leave_samples_on_both_sides(toy, validation):
+    with pytest.raises(ValueError, match="validation must be a fraction"):
+        DictionaryLearning(4).fit(toy, validation=validation)
+
+
+def test_validation_data_must_have_the_features_of_the_data(toy):
+    with pytest.raises(ValueError, match="validation must have 60 features like X, got 59"):
+        DictionaryLearning(4).fit(toy, validation=toy[:, 1:])
+
+
+def test_callbacks_hear_of_every_iteration(toy):
+    heard = []
+
+    def listen(progress):
+        heard.append((progress.n_iter, progress.n_samples_seen, progress.objective is not None))
+
+    DictionaryLearning(4, batch_size=100, n_epochs=2, callbacks=[listen]).fit(toy, validation=toy)
+    assert heard == [
+        (1, 100, False),
+        (2, 200, False),
+        (3, 300, True),
+        (4, 400, False),
+        (5, 500, False),
+        (6, 600, True),
+    ]
+
+
+def test_a_callback_may_end_the_fit(toy):
+    model = DictionaryLearning(4, batch_size=10, callbacks=lambda progress: progress.n_iter == 7)
+    model.fit(toy, validation=toy)
+    assert model.n_iter_ == 7
+    assert model.history_["n_iter"] == [0, 7]
+
+
+def test_early_stopping_waits_for_its_patience():
+    stopping = EarlyStopping(patience=2, min_improvement=0.01)
+
+    def answer(*objectives):
+        return stopping(Progress(objective=objectives[-1], history={"objective": [*objectives]}))
+
+    assert not answer(1.0)
+    assert not answer(1.0, 1.0)
+    assert answer(1.0, 1.0, 1.0)
+    assert answer(1.0, 0.995, 0.995)
+    assert not answer(1.0, 1.0, 0.9)
+    assert not stopping(Progress(objective=None, history={"objective": [1.0, 1.0, 1.0]}))
+
+
+def test_early_stopping_ends_a_fit_that_makes_no_progress(toy):
+    stopping = EarlyStopping(patience=2)
+    model = DictionaryLearning(4, n_epochs=500, callbacks=[stopping], random_state=0)
+    model.fit(toy, validation=0.2)
+    assert model.n_samples_seen_ < 500 * 240
+
+
+def test_early_stopping_without_validation_data_is_an_error(toy):
+    with pytest.raises(ValueError, match="EarlyStopping needs validation data"):
+        DictionaryLearning(4, callbacks=[EarlyStopping()]).fit(toy)
+
+
+def test_records_are_logged(toy, caplog):
+    with caplog.at_level(logging.INFO, logger="somf"):
+        DictionaryLearning(4, random_state=0).fit(toy, validation=toy)
+    assert "300 samples" in caplog.messages[-1]
+    assert "objective" in caplog.messages[-1]
+
+
+def test_verbose_shows_a_progress_bar(toy, capsys):
+    pytest.importorskip("rich", reason="the progress bar needs somf[progress]")
+    DictionaryLearning(4, verbose=1, random_state=0).fit(toy, validation=toy)
+    assert "300/300 samples" in capsys.readouterr().out
+
+
+def test_a_missing_progress_bar_names_what_to_install(toy, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(ImportError, match=r"somf\[progress\]"):
+        DictionaryLearning(4, verbose=1).fit(toy)
