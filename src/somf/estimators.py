@@ -405,6 +405,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             file is then more than twice as large, and larger still if samples are remembered.
         """
         check_is_fitted(self)
+        if state and not hasattr(self, "_state"):
+            raise ValueError("This model was loaded without its state, so it has no state to save.")
         modelfile.save(
             path,
             modelfile.Model(

@@ -85,7 +85,9 @@ def load(path: str | os.PathLike[str]) -> Model:
             kind=str(fields["kind"]),
             params=params,
             components=components,
-            history={str(k): [float(v) for v in column] for k, column in fields["history"].items()},
+            history={
+                str(k): [_number(v) for v in column] for k, column in fields["history"].items()
+            },
             feature_names=None if names is None else np.array(names, dtype=object),
             n_iter=int(fields["n_iter"]),
             n_samples_seen=int(fields["n_samples_seen"]),
@@ -102,10 +104,15 @@ def _state(
         return None
     arrays = {name.removeprefix("state."): tensor for name, tensor in tensors.items()}
     state = State.restore(arrays, {name: int(value) for name, value in counters.items()})
-    k, p = components.shape
-    if state.D.shape != (p, k) or state.B.shape != (p, k) or state.C.shape != (k, k):
+    if state.D.shape != components.shape[::-1] or state.D.dtype != components.dtype:
         raise ValueError("its state does not fit its components")
     return state
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise ValueError("its history is not made of numbers")
+    return value
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from somf import modelfile
 from somf.callbacks import Callback
 from somf.estimators import MatrixFactorization
+from somf.solver import masks_for
 from somf.typing import Array
 
 
@@ -213,8 +214,16 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     kind = KINDS[model.kind]
     if unknown := set(model.params) - set(kind._get_param_names()):
         raise ValueError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
-    estimator = kind(**model.params)
-    config = estimator._config().for_features(model.components.shape[1])
+    try:
+        estimator = kind(**model.params)
+        config = estimator._config().for_features(model.components.shape[1])
+        if config.n_components != len(model.components):
+            raise ValueError("n_components is not the number of its components")
+        if model.state is not None:
+            masks = masks_for(config, model.components.shape[1], model.state.seed)
+            model.state.check(len(masks.blocks))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
     estimator.components_ = model.components
     estimator.n_features_in_ = model.components.shape[1]
     if model.feature_names is not None:

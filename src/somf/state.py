@@ -12,6 +12,9 @@ SCRATCH_BYTES = 2**28
 """Per-sample statistics larger than this live in a scratch file that is mapped into memory."""
 
 
+INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
+
+
 def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size <= SCRATCH_BYTES:
@@ -157,3 +160,39 @@ class State:
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
+
+    def check(self, n_blocks: int) -> None:
+        """Raise ValueError unless all arrays fit together, whoever has written them."""
+        (p, k), R = self.D.shape, n_blocks
+        shapes: dict[str, tuple[int, ...]] = {
+            "D": (p, k),
+            "B": (p, k),
+            "C": (k, k),
+            "norms": (R, k),
+            "grams": (R, k, k),
+            "aged_grams": (R, k, k),
+            "last_used": (k,),
+            "patience": (k,),
+            "n_users": (k,),
+        }
+        if self.permutation is not None:
+            shapes["permutation"] = (p,)
+        if self.memory is not None:
+            n = len(self.memory.ids)
+            averages = self.memory.gram.shape[-1] if self.memory.gram.ndim == 2 else -1
+            if averages not in (0, R, k * k):
+                raise ValueError("its state remembers averages of an unknown kind")
+            shapes |= {
+                "memory.ids": (n,),
+                "memory.n_visits": (n,),
+                "memory.beta": (n, k if averages else 0),
+                "memory.sq_norm": (n,),
+                "memory.gram": (n, averages),
+                "memory.code": (n, k),
+            }
+        arrays = self.arrays()
+        for name, shape in shapes.items():
+            is_integer = name.removeprefix("memory.") in INTEGERS
+            dtype = np.dtype(np.int64) if is_integer else self.D.dtype
+            if arrays[name].shape != shape or arrays[name].dtype != dtype:
+                raise ValueError(f"{name} of its state must be {dtype} of shape {shape}")

@@ -26,6 +26,10 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 MAX_HEADER = 2**26
 
 
+class DamagedFileError(ValueError):
+    """A file is not what it should be; the message names it."""
+
+
 def write(path: str | os.PathLike[str], tensors: dict[str, Array], text: str) -> None:
     """Write arrays and a text, replacing the file as a whole.
 
@@ -83,8 +87,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Array], str]:
 
     Raises
     ------
-    ValueError
-        If the file is not such a file, or is damaged; the message names it.
+    DamagedFileError
+        If the file is not such a file, or is damaged.
     """
     size = os.stat(path).st_size
     with open(path, "rb") as file:
@@ -105,7 +109,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Array], str]:
                 flat = np.fromfile(file, dtype, count=math.prod(shape))
                 tensors[name] = flat.reshape(shape).astype(dtype.newbyteorder("="), copy=False)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(
+            raise DamagedFileError(
                 f"{os.fspath(path)!r} is not a somf file, or is damaged: {error}."
             ) from error
     return tensors, text

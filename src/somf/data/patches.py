@@ -77,7 +77,7 @@ class ImagePatches(Source):
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""
         top, left = self.positions[ids].T
-        patches: Array = self._windows[top, left].reshape(len(ids), -1)
+        patches: Array = self._windows[top, left].reshape(len(ids), self.shape[1])
         patches = patches.astype(self.dtype, copy=False)
         if self.center:
             patches -= patches.mean(axis=1, keepdims=True)

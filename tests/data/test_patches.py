@@ -1,0 +1,81 @@
+"""Patches of images: geometry, masks, normalisation, errors."""
+
+import numpy as np
+import pytest
+
+from somf import ImagePatches
+
+IMAGE = np.random.default_rng(0).random((20, 30))
+CUBE = np.random.default_rng(0).random((20, 30, 5))
+
+
+@pytest.mark.parametrize("image", [IMAGE, CUBE], ids=["image", "cube"])
+@pytest.mark.parametrize(("size", "stride"), [(4, 1), ((3, 5), 2), ((20, 30), 1), (1, (7, 11))])
+def test_patches_are_windows_of_the_image(image, size, stride):
+    patches = ImagePatches(image, size, stride=stride, center=False, scale=False)
+    height, width = patches.patch_shape[:2]
+    rows = patches.rows(np.arange(patches.shape[0]))
+    for row, (top, left) in zip(rows, patches.positions, strict=True):
+        window = image[top : top + height, left : left + width]
+        np.testing.assert_array_equal(row.reshape(patches.patch_shape), window)
+    step = np.broadcast_to(stride, 2)
+    expected = len(range(0, 21 - height, step[0])) * len(range(0, 31 - width, step[1]))
+    assert patches.shape == (expected, window.size)
+
+
+def test_normalised_patches_have_no_mean_and_unit_norm():
+    rows = ImagePatches(CUBE, 4).rows(np.arange(50))
+    np.testing.assert_allclose(rows.mean(axis=1), 0, atol=1e-15)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
+
+
+def test_a_constant_patch_stays_zero():
+    assert not ImagePatches(np.ones((5, 5)), 2).rows(np.arange(16)).any()
+
+
+def test_patches_with_missing_pixels_are_left_out():
+    mask = np.ones((20, 30), dtype=bool)
+    mask[10, 15] = False
+    patches = ImagePatches(IMAGE, (4, 3), mask=mask)
+    complete = ImagePatches(IMAGE, (4, 3))
+    assert complete.shape[0] - patches.shape[0] == 4 * 3
+    for top, left in patches.positions:
+        assert mask[top : top + 4, left : left + 3].all()
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("uint8", "float32"), ("int16", "float32"), ("float32", "float32"), ("float64", "float64")],
+)
+def test_normalised_patches_are_floats_of_sufficient_precision(given, expected):
+    patches = ImagePatches((CUBE * 200).astype(given), 4)
+    assert patches.dtype == expected
+    assert patches.rows(np.arange(3)).dtype == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ((np.ones(5), 2), "image must be an array of shape"),
+        (("scene.npy", 2), "image must be an array of shape"),
+        ((np.ones((5, 5)) * 1j, 2), "image must be real"),
+        ((np.ones((5, 5)), 6), "patch_size must fit into the image"),
+        ((np.ones((5, 5)), 0), "patch_size must be one or two integers of at least 1"),
+        ((np.ones((5, 5)), (1, 2, 3)), "patch_size must be one or two integers"),
+        ((np.ones((5, 5)), 2, 0), "stride must be one or two integers of at least 1"),
+        ((np.ones((5, 5)), 2, 1, np.ones((5, 5))), "mask must be a boolean array"),
+        ((np.ones((5, 5)), 2, 1, np.ones((4, 5), bool)), r"mask must be a boolean array of shape"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_bad_arguments_get_a_clear_error(args, message):
+    with pytest.raises(ValueError, match=message):
+        ImagePatches(*args)
+
+
+def test_an_image_without_a_complete_patch_is_refused_by_fit():
+    from somf import DictionaryLearning
+
+    patches = ImagePatches(IMAGE, 4, mask=np.zeros((20, 30), dtype=bool))
+    with pytest.raises(ValueError, match="0 sample"):
+        DictionaryLearning(3).fit(patches)

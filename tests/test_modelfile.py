@@ -1,0 +1,136 @@
+"""Models that are saved and loaded."""
+
+import json
+
+import numpy as np
+import pytest
+
+import somf
+from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA, tensorfile
+
+
+@pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_loaded_model_gives_identical_codes(kind, dtype, toy, tmp_path):
+    X = np.abs(toy).astype(dtype)
+    model = kind(5, alpha=0.2, reduction=2.5, random_state=3).fit(X, validation=0.1)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert type(loaded) is kind
+    assert loaded.get_params() == model.get_params() | {"callbacks": []}
+    assert loaded.history_ == model.history_
+    assert (loaded.n_iter_, loaded.n_samples_seen_) == (model.n_iter_, model.n_samples_seen_)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.transform(X).dtype == dtype
+
+
+def test_parameters_that_are_arrays_or_objects_survive_or_are_dropped(toy, tmp_path):
+    model = DictionaryLearning(
+        np.int64(5),
+        alpha=np.float32(0.25),
+        init=toy[:5],
+        dtype=np.float32,
+        callbacks=[str],
+        random_state=np.random.RandomState(0),
+    ).fit(toy)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    np.testing.assert_array_equal(loaded.init, toy[:5])
+    assert (loaded.n_components, loaded.alpha, loaded.dtype) == (5, 0.25, "float32")
+    assert (loaded.callbacks, loaded.random_state) == ([], None)
+
+
+def test_names_of_features_survive(toy, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(toy, columns=[f"band {i}" for i in range(60)])
+    DictionaryLearning(5, random_state=0).fit(frame).save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert list(loaded.feature_names_in_) == list(frame.columns)
+    loaded.transform(frame)
+
+
+@pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
+    toy, tmp_path, masks, surrogate
+):
+    model = DictionaryLearning(5, reduction=2, masks=masks, surrogate=surrogate, random_state=0)
+    model.fit(toy[:200])
+    model.save(tmp_path / "model.somf", state=True)
+    loaded = somf.load(tmp_path / "model.somf")
+    ids = np.arange(100, 300)
+    for each in (model, loaded):
+        each.partial_fit(toy[ids], sample_ids=ids)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    assert loaded.n_samples_seen_ == 400
+
+
+def test_learning_does_not_go_on_without_the_state(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    with pytest.raises(ValueError, match="loaded without its state"):
+        loaded.partial_fit(toy)
+    loaded.fit(toy).partial_fit(toy)
+
+
+def test_a_loaded_model_may_be_saved_again(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "one")
+    somf.load(tmp_path / "one").save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with pytest.raises(ValueError, match="has no state to save"):
+        somf.load(tmp_path / "one").save(tmp_path / "three", state=True)
+
+
+def test_a_model_that_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        DictionaryLearning(5).save(tmp_path / "model.somf")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"kind": "Pickle"},
+        {"params": {"n_components": 5, "evil": 1}},
+        {"params": {"n_components": -1}},
+        {"params": 3},
+        {"history": []},
+        {"history": {"objective": ["x"]}},
+        {"feature_names": ["a"]},
+        {"n_iter": None},
+        {"counters": {}},
+        {"counters": 3},
+    ],
+    ids=str,
+)
+def test_a_model_that_makes_no_sense_is_refused_by_name(toy, tmp_path, change):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors, json.dumps(json.loads(text) | change))
+    with pytest.raises(ValueError, match=r"model\.somf"):
+        somf.load(path)
+
+
+@pytest.mark.parametrize("name", ["state.B", "state.C", "state.grams", "state.memory.code"])
+def test_a_state_of_the_wrong_shape_is_refused_by_name(toy, tmp_path, name):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    for broken in (
+        tensors | {name: tensors[name][..., :-1]},
+        {k: v for k, v in tensors.items() if k != name},
+    ):
+        tensorfile.write(path, broken, text)
+        with pytest.raises(ValueError, match=r"model\.somf' is not a somf model"):
+            somf.load(path)
+
+
+def test_other_files_are_refused_by_name(tmp_path):
+    for content in (b"", b"12345678", b"PK\x03\x04" + bytes(1000), b"\x80\x04K\x01."):
+        (tmp_path / "model.somf").write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.somf' is not a somf file"):
+            somf.load(tmp_path / "model.somf")
+    with pytest.raises(FileNotFoundError, match=r"missing\.somf"):
+        somf.load(tmp_path / "missing.somf")
