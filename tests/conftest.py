@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from somf.typing import Array
+from somf.masks import Subset
+from somf.typing import Array, Ints
 
 
 def planted(
@@ -22,3 +23,10 @@ def planted(
 def toy() -> Array:
     """Return a toy problem of 300 samples, 60 features and 10 atoms."""
     return planted(300, 60, 10)[0]
+
+
+def listed(subset: Subset) -> Ints:
+    """Return the rows of a subset one by one."""
+    if isinstance(subset.rows, tuple):
+        return np.concatenate([np.arange(s.start, s.stop) for s in subset.rows])
+    return subset.rows

@@ -114,7 +114,7 @@ def test_results_do_not_depend_on_chunks_or_storage(toy, monkeypatch):
 
 
 def test_codes_that_are_not_solved_are_told(monkeypatch):
-    monkeypatch.setattr(cpu, "MAX_SWEEPS", 1)
+    monkeypatch.setattr("somf.kernels.cpu_codes.MAX_SWEEPS", 1)
     X, _ = planted(20, 30, 15)
     coder = Coder(cpu, X[:15].T, CodePenalty(1e-3, 1.0, False), 1e-9)
     with pytest.warns(ConvergenceWarning, match="did not reach a relative duality gap of 1e-09"):

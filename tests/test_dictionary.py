@@ -10,6 +10,7 @@ from somf.dictionary import initial_atoms
 from somf.penalties import AtomBall
 from somf.solver import Solver
 from somf.start import start
+from tests.conftest import listed
 
 BALLS = pytest.mark.parametrize(
     "ball", [AtomBall(m, s) for m in (0, 0.5, 1) for s in (False, True)]
@@ -53,14 +54,14 @@ def test_a_partial_update_freezes_the_other_rows_and_respects_the_budget(toy, mu
     for t in range(5):
         before, subset = state.D.copy(), solver.masks.draw(t)
         solver.dictionary.update(subset)
-        frozen = np.delete(np.arange(60), np.arange(60)[subset.rows])
+        frozen = np.delete(np.arange(60), listed(subset))
         np.testing.assert_array_equal(state.D[frozen], before[frozen])
         assert np.abs(state.D - before).max() > 0
         assert config.ball.norm(state.D).max() <= 1 + 1e-12
         np.testing.assert_allclose(state.norms.sum(axis=0), config.ball.norm(state.D))
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSR"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
     config = DictionaryLearning(10, reduction=2)._config()
     state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
@@ -72,7 +73,7 @@ def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
     patience = state.patience.copy()
     state.memory.n_visits[:] = 4
     objective = np.array([0.0, 2.0, 0.0, 3.0, 1.0])
-    assert solver.dictionary.replace_unused(sp.csr_array(X) if sparse else X, objective)
+    assert solver.dictionary.replace_unused(sp.csc_array(X) if sparse else X, objective)
     np.testing.assert_allclose(state.D[:, 3], X[3])
     np.testing.assert_allclose(state.D[:, 7], X[1])
     assert state.patience[3] == 2 * patience[3]

@@ -11,6 +11,7 @@ from somf.masks import BlockMasks
 from somf.regression import BlockGrams, Regression, StoredGrams
 from somf.solver import Solver
 from somf.start import start
+from tests.conftest import listed
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_masked_regression_is_that_of_the_subset(solver, toy):
     subset = solver.masks.draw(1)
     masked = Regression("masked", 0.92, state, reference, solver.book)
     problem = masked.estimate(X, subset, solver.blank_memory(np.arange(20)), np.arange(20))
-    X_s, D_s = X[:, subset.rows], state.D[subset.rows]
+    X_s, D_s = X[:, listed(subset)], state.D[listed(subset)]
     np.testing.assert_allclose(problem.beta, subset.scale * X_s @ D_s, atol=1e-12)
     np.testing.assert_allclose(problem.grams[0], subset.scale * D_s.T @ D_s, atol=1e-12)
 
@@ -75,7 +76,7 @@ def test_averages_follow_the_weights_of_the_paper(solver, toy):
     for c in range(1, 6):
         subset = solver.masks.draw(c)
         gamma = c ** -(2.5 - 2 * v)
-        seen = subset.scale * X[:, subset.rows] @ state.D[subset.rows]
+        seen = subset.scale * X[:, listed(subset)] @ state.D[listed(subset)]
         expected = (1 - gamma) * expected + gamma * seen
         problem = averaged.estimate(X, subset, memory, slots)
         np.testing.assert_allclose(problem.beta, expected, atol=1e-12)
@@ -103,7 +104,7 @@ def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
         regression.estimate(
             given, solver.masks.draw(0), solver.blank_memory(np.arange(20)), np.arange(20)
         )
-        for given in (X, sp.csr_array(X))
+        for given in (X, sp.csc_array(X))
     )
     np.testing.assert_allclose(sparse.beta, dense.beta, atol=1e-12)
     np.testing.assert_allclose(sparse.grams, dense.grams, atol=1e-12)

@@ -8,7 +8,7 @@ from somf.data import Loader, as_source, epoch_order
 from somf.solver import Solver
 from somf.start import start
 from tests.algorithm1 import somf
-from tests.conftest import planted
+from tests.conftest import listed, planted
 
 PROBLEMS = {
     "dictionary learning": (DictionaryLearning, {"alpha": 0.1}, (1.0, 0.0, False)),
@@ -50,7 +50,7 @@ def test_iterates_are_those_of_algorithm_1_of_the_paper(problem, batch_size):
         order = epoch_order(ids, 3, epoch)
         for position in range(0, 30, batch_size):
             batch = order[position : position + batch_size]
-            masks.append(solver.masks.draw(state.n_iter).rows)
+            masks.append(listed(solver.masks.draw(state.n_iter)))
             batches.append(batch)
             solver.step(loader.load(batch), batch)
     expected = somf(

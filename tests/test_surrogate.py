@@ -33,7 +33,7 @@ def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v):
     assert (1 - a) * (1 - b) == pytest.approx(1 - minibatch_weight(40, 20, v))
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSR"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
     surrogate = OnlineSurrogate(state, cpu, 0.9)
     B, C = np.zeros((60, 5)), np.zeros((5, 5))
@@ -42,7 +42,7 @@ def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, 
         w = minibatch_weight(state.n_samples_seen, 10, 0.9)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csr_array(X) if sparse else X, code, np.zeros_like(code))
+        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code))
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)

@@ -27,14 +27,15 @@ class Coder:
 
     def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
-        self.G = kernels.gram(D)
+        self.rows = (slice(0, len(D)),)
+        self.G = kernels.gram(D, self.rows)
 
     def code(self, X: Matrix) -> tuple[Array, Array]:
         """Return the codes of a chunk.
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
 
         Returns
         -------
@@ -42,8 +43,8 @@ class Coder:
         objective : ndarray of shape (b,)
             ½‖x − Dα‖² + λΩ(α) of every sample.
         """
-        beta = self.kernels.correlate(X, self.D)
-        sq_norm = self.kernels.squared_norms(X)
+        beta = self.kernels.correlate(X, self.D, self.rows)
+        sq_norm = self.kernels.squared_norms(X, self.rows)
         code = np.zeros_like(beta)
         objective, gap = self.kernels.solve_codes(
             self.G[None], beta, sq_norm, self.penalty, self.tol, code

@@ -57,13 +57,12 @@ class Dictionary:
 
     def update(self, subset: Subset) -> None:
         """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
-        D, norms = self.state.D, self.state.norms
-        D_s = D[subset.rows]  # a view of D if the rows are contiguous, else a copy
-        frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, self.ball)
+        D_s, rows = subset.of_features(self.state.D)
+        B_s, _ = subset.of_features(self.state.B)
+        frozen = self.state.norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
         budget = np.clip(1 - frozen, 0, 1)
-        B_s = self.state.B[subset.rows]
-        self.kernels.update_atoms(D_s, B_s, self.state.C, budget, self.ball)
-        D[subset.rows] = D_s
+        self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
+        subset.write_back(self.state.D, D_s)
         self._measure(subset.blocks)
 
     def recompute(self) -> None:
@@ -72,7 +71,9 @@ class Dictionary:
 
     def _measure(self, blocks: Any) -> None:
         for g in blocks:
-            self.state.norms[g] = self.kernels.atom_norms(self.state.D[self.blocks[g]], self.ball)
+            self.state.norms[g] = self.kernels.atom_norms(
+                self.state.D, (self.blocks[g],), self.ball
+            )
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
@@ -82,7 +83,7 @@ class Dictionary:
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
         objective : ndarray of shape (b,)
             How badly each sample is coded.
 

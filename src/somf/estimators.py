@@ -386,7 +386,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source = as_source(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
-        D = self.components_.T
+        D = np.ascontiguousarray(self.components_.T)
         coder = Coder(kernels_for(config.device), D, config.penalty, tol)
         return coder, Loader(source, D.dtype), np.arange(source.shape[0])
 

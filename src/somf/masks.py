@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from somf.randomness import generator
-from somf.typing import Ints, Rows
+from somf.typing import Array, Ints, Matrix, Slices
 
 BLOCKS_PER_MASK = 2
 
@@ -21,17 +21,35 @@ class Subset:
 
     Parameters
     ----------
-    rows : slice or ndarray of int
-        The rows of D and B.
+    rows : tuple of slices, or ndarray of int
+        The rows of D and B: a few contiguous runs, or any.
     blocks : tuple of int
         The blocks that hold these rows.
     scale : float
         What makes sums over the subset unbiased estimates of sums over all features.
     """
 
-    rows: Rows
+    rows: Slices | Ints
     blocks: tuple[int, ...]
     scale: float
+
+    def of_features(self, D: Array) -> tuple[Array, Slices]:
+        """Return an array and the rows in it that are those of the subset.
+
+        The array is D itself where the subset is made of contiguous runs, else a copy of its rows.
+        """
+        if isinstance(self.rows, tuple):
+            return D, self.rows
+        return D[self.rows], (slice(0, len(self.rows)),)
+
+    def of_samples(self, X: Matrix) -> Matrix:
+        """Return samples whose columns are the rows of `of_features`."""
+        return X if isinstance(self.rows, tuple) else X[:, self.rows]
+
+    def write_back(self, D: Array, D_s: Array) -> None:
+        """Take over into D what has been changed in the array of `of_features`."""
+        if not isinstance(self.rows, tuple):
+            D[self.rows] = D_s
 
 
 class Masks(Protocol):
@@ -54,7 +72,7 @@ class Masks(Protocol):
 
 
 class BlockMasks:
-    """Unions of blocks of features, so that the rows of a subset are contiguous in memory.
+    """Unions of blocks of features, so that the rows of a subset are few contiguous runs.
 
     Features are shuffled once and cut into 2⌈r⌉ blocks. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
     on average; a cycle deals all blocks in a fresh order, so it visits each feature exactly once.
@@ -93,18 +111,9 @@ class BlockMasks:
         start, stop = int(cycle * self.reduction), int((cycle + 1) * self.reduction)
         order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
         chosen = np.sort(np.array_split(order, stop - start)[iteration - start])
-        rows = self._rows(chosen)
-        size = sum(self.blocks[g].stop - self.blocks[g].start for g in chosen)
+        rows = tuple(self.blocks[g] for g in chosen)
+        size = sum(s.stop - s.start for s in rows)
         return Subset(rows, tuple(int(g) for g in chosen), self.n_features / size)
-
-    def _rows(self, chosen: Ints) -> Rows:
-        """Return the rows of some blocks, as a slice if they are neighbours."""
-        first, last = int(chosen[0]), int(chosen[-1])
-        if last - first == len(chosen) - 1:
-            return slice(self.blocks[first].start, self.blocks[last].stop)
-        return np.concatenate(
-            [np.arange(self.blocks[g].start, self.blocks[g].stop) for g in chosen]
-        )
 
 
 class BernoulliMasks:
@@ -128,7 +137,7 @@ class BernoulliMasks:
     def draw(self, iteration: int) -> Subset:
         """Return the subset of an iteration."""
         if self.reduction == 1.0:
-            return Subset(slice(0, self.n_features), (0,), 1.0)
+            return Subset((slice(0, self.n_features),), (0,), 1.0)
         rng = generator(self.seed, "mask", iteration)
         rows = np.flatnonzero(rng.random(self.n_features) < 1.0 / self.reduction)
         if rows.size == 0:

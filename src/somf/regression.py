@@ -115,12 +115,12 @@ class BlockGrams:
     def dictionary_changed(self, subset: Subset) -> None:
         """Compute the Gram matrices of the blocks of a subset anew."""
         for g in subset.blocks:
-            self.state.grams[g] = self.kernels.gram(self.state.D[self.blocks[g]])
+            self.state.grams[g] = self.kernels.gram(self.state.D, (self.blocks[g],))
 
     def recompute(self) -> None:
         """Compute the Gram matrices of all blocks anew."""
         for g, rows in enumerate(self.blocks):
-            self.state.grams[g] = self.kernels.gram(self.state.D[rows])
+            self.state.grams[g] = self.kernels.gram(self.state.D, (rows,))
 
 
 class StoredGrams:
@@ -136,7 +136,7 @@ class StoredGrams:
 
     def of_subset(self, subset: Subset) -> Array:
         """Return D_sᵀD_s itself."""
-        return self.kernels.gram(self.state.D[subset.rows]).ravel()
+        return self.kernels.gram(*subset.of_features(self.state.D)).ravel()
 
     def of_all(self) -> Array:
         """Return DᵀD itself."""
@@ -157,7 +157,7 @@ class StoredGrams:
     def recompute(self) -> None:
         """Compute DᵀD anew, if it is wanted."""
         if self.keep_all:
-            self.state.grams[0] = self.kernels.gram(self.state.D)
+            self.state.grams[0] = self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
 
 
 class Regression:
@@ -190,7 +190,7 @@ class Regression:
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
         subset : Subset
         memory : SampleMemory
             Averages are read from it and written to it.
@@ -201,9 +201,10 @@ class Regression:
         return quadratic
 
     def _exact(self, X: Matrix, *_: object) -> Quadratic:
-        beta = self.kernels.correlate(X, self.state.D)
+        everything = (slice(0, len(self.state.D)),)
+        beta = self.kernels.correlate(X, self.state.D, everything)
         grams = self.book.expand(self.book.of_all()[None])
-        return Quadratic(grams, beta, self.kernels.squared_norms(X))
+        return Quadratic(grams, beta, self.kernels.squared_norms(X, everything))
 
     def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)
@@ -224,9 +225,9 @@ class Regression:
 
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
         """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
-        X_s = X[:, subset.rows]
-        beta = self.kernels.correlate(X_s, self.state.D[subset.rows])
-        return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s)
+        X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
+        beta = self.kernels.correlate(X_s, D_s, rows)
+        return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s, rows)
 
 
 def _average(memory: Array, slots: Ints, gamma: Array, observed: Array) -> Array:

@@ -42,7 +42,7 @@ class Solver:
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
             A minibatch, features in the order of ``state.permutation``.
         slots : ndarray of shape (b,), optional
             Where in ``state.memory`` the samples are; without it they count as new and are not

@@ -21,7 +21,7 @@ class Surrogate(Protocol):
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
         code : ndarray of shape (b, k)
         old_code : ndarray of shape (b, k)
             The codes at the last visit, zero if there was none.

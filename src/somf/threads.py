@@ -1,23 +1,123 @@
-"""How many threads the kernels may use."""
+"""One pool of threads for everything.
 
-from collections.abc import Iterator
+BLAS has threads of its own, and so has Numba. On a machine with few cores they take turns badly:
+threads of one pool spin while those of the other want to work, which was seen to cost more than
+the work itself. So while somf computes, BLAS is held to one thread, Numba functions are serial and
+release the GIL, and a `Team` of plain threads shares out rows (of features) or samples.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache, partial
+from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
+
+T = TypeVar("T")
+
+SMALLEST_SHARED_WORK = 2**21
+"""Operations below which sharing work costs more than it saves."""
+
+
+class Team:
+    """Some threads that run the same function, each on its share of the work.
+
+    Parameters
+    ----------
+    size : int
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._barrier = threading.Barrier(size)
+        self._pool: ThreadPoolExecutor | None = None
+        if size > 1:
+            # Some builds of BLAS have a limit for each thread that calls them.
+            self._pool = ThreadPoolExecutor(
+                size - 1, "somf", initializer=lambda: _blas().limit(limits=1)
+            )
+
+    def run(self, work: Callable[[int], T]) -> list[T]:
+        """Return work(0), work(1), …, computed at the same time; the first error is raised."""
+        if self._pool is None:
+            return [work(0)]
+
+        def guarded(member: int) -> T:
+            try:
+                return work(member)
+            except BaseException:
+                self._barrier.abort()  # nobody shall wait for this one
+                raise
+
+        others = [self._pool.submit(guarded, member) for member in range(1, self.size)]
+        results: list[T] = []
+        errors: list[BaseException] = []
+        answers: list[Callable[[], T]] = [partial(guarded, 0), *(other.result for other in others)]
+        for answer in answers:
+            try:
+                results.append(answer())
+            except BaseException as error:
+                errors.append(error)
+        if errors:
+            self._barrier.reset()
+            raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
+        return results
+
+    def wait(self) -> None:
+        """Wait, inside `run`, until all have come this far."""
+        if self.size > 1:
+            self._barrier.wait()
+
+    def share(self, rows: tuple[slice, ...], member: int) -> list[slice]:
+        """Return the part of some rows that a member is to work on, as few slices."""
+        total = sum(s.stop - s.start for s in rows)
+        first, last = total * member // self.size, total * (member + 1) // self.size
+        mine, offset = [], 0
+        for s in rows:
+            start = s.start + max(first - offset, 0)
+            stop = s.start + min(last - offset, s.stop - s.start)
+            if start < stop:
+                mine.append(slice(start, stop))
+            offset += s.stop - s.start
+        return mine
+
+    def close(self) -> None:
+        """End the threads."""
+        if self._pool is not None:
+            self._pool.shutdown()
+
+
+ALONE = Team(1)
+_current: ContextVar[Team] = ContextVar("team", default=ALONE)
+
+
+def team_for(work: int) -> Team:
+    """Return the team at hand, or a team of one if there is little to do."""
+    return _current.get() if work >= SMALLEST_SHARED_WORK else ALONE
 
 
 @contextmanager
 def threads(n_threads: int | None) -> Iterator[None]:
-    """Limit BLAS and Numba to a number of threads; None leaves them as they are."""
+    """Let kernels use so many threads; None is as many as Numba would use."""
     if n_threads is None:
-        yield
-        return
-    import numba
+        from numba.core import config
 
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(n_threads, numba.config.NUMBA_NUM_THREADS))
+        n_threads = int(config.NUMBA_NUM_THREADS)
+    team = Team(n_threads) if n_threads > 1 else ALONE
+    token = _current.set(team)
     try:
-        with threadpool_limits(n_threads, user_api="blas"):
+        with _blas().limit(limits=1):
             yield
     finally:
-        numba.set_num_threads(before)
+        _current.reset(token)
+        team.close()
+
+
+@cache
+def _blas() -> Any:
+    import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which must be found too)
+
+    return ThreadpoolController().select(user_api="blas")

@@ -12,8 +12,8 @@ Array: TypeAlias = npt.NDArray[Any]
 Ints: TypeAlias = npt.NDArray[np.int64]
 """Sample ids, counts, permutations."""
 
-Matrix: TypeAlias = Array | sp.csr_array[Any]
-"""A batch of samples, dense or CSR; never anything else."""
+Matrix: TypeAlias = Array | sp.csc_array
+"""A minibatch, dense (in C order) or, so that features can be picked, CSC; never anything else."""
 
-Rows: TypeAlias = slice | Ints
-"""Features, as something that indexes the rows of D: contiguous where possible."""
+Slices: TypeAlias = tuple[slice, ...]
+"""Rows of D and B, in runs with a start and a stop."""

@@ -40,7 +40,7 @@ class Loader:
             self._column[permutation] = np.arange(len(permutation))
 
     def load(self, ids: Ints) -> Matrix:
-        """Return samples as a C-contiguous or CSR minibatch.
+        """Return samples as a C-contiguous or CSC minibatch.
 
         Parameters
         ----------
@@ -48,7 +48,7 @@ class Loader:
 
         Returns
         -------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
 
         Raises
         ------
@@ -62,12 +62,12 @@ class Loader:
             X: Matrix = np.ascontiguousarray(rows, dtype=self.dtype)
             _check_finite(X, X, ids)
             return X
-        X = sp.csr_array(rows, dtype=self.dtype)
-        _check_finite(X, X.data, ids)
+        sparse = sp.csr_array(rows, dtype=self.dtype)
+        _check_finite(sparse, sparse.data, ids)
         if self.permutation is not None:
-            columns = self._column[X.indices].astype(X.indices.dtype)
-            X = sp.csr_array((X.data, columns, X.indptr), shape=X.shape)
-        return X
+            columns = self._column[sparse.indices].astype(sparse.indices.dtype)
+            sparse = sp.csr_array((sparse.data, columns, sparse.indptr), shape=sparse.shape)
+        return sparse.tocsc()
 
     def chunks(self, ids: Ints) -> Iterator[tuple[Ints, Matrix]]:
         """Yield the given samples in order, a bounded number at a time.
@@ -76,7 +76,7 @@ class Loader:
         ------
         positions : ndarray of int
             Where in `ids` the samples of this chunk are.
-        X : ndarray or csr_array
+        X : ndarray or csc_array
         """
         size = max(1, CHUNK_ENTRIES // self.source.shape[1])
         for start in range(0, len(ids), size):
@@ -84,7 +84,7 @@ class Loader:
             yield positions, self.load(ids[positions])
 
 
-def _check_finite(X: Matrix, entries: Array, ids: Ints) -> None:
+def _check_finite(X: Any, entries: Array, ids: Ints) -> None:
     # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
     # overflows, hence the second look).
     with np.errstate(over="ignore", invalid="ignore"):

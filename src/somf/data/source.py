@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Ints
 
 
 class Source(ABC):
@@ -22,7 +22,7 @@ class Source(ABC):
     dtype: np.dtype[Any]
 
     @abstractmethod
-    def rows(self, ids: Ints) -> Matrix:
+    def rows(self, ids: Ints) -> Array | sp.csr_array:
         """Return samples, in the order of `ids`, as a new array of any real type.
 
         Parameters
@@ -61,12 +61,12 @@ class CsrSource(Source):
     X : csr_array of shape (n, p)
     """
 
-    def __init__(self, X: sp.csr_array[Any]) -> None:
+    def __init__(self, X: sp.csr_array) -> None:
         self.X = X
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
 
-    def rows(self, ids: Ints) -> sp.csr_array[Any]:
+    def rows(self, ids: Ints) -> sp.csr_array:
         """Return samples as a new CSR array."""
         return self.X[ids]
 

@@ -10,19 +10,20 @@ from typing import Protocol, cast
 import numpy as np
 
 from somf.penalties import AtomBall, CodePenalty
-from somf.typing import Array, Matrix
+from somf.typing import Array, Matrix, Slices
 
 
 class Kernels(Protocol):
     """What a device has to offer."""
 
-    def correlate(self, X: Matrix, D: Array) -> Array:
-        """Return X D, the correlation of every sample with every atom.
+    def correlate(self, X: Matrix, D: Array, rows: Slices) -> Array:
+        """Return X D over some rows of D, the correlation of every sample with every atom.
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, q)
-        D : ndarray of shape (q, k)
+        X : ndarray or csc_array of shape (b, p)
+        D : ndarray of shape (p, k)
+        rows : tuple of slices
 
         Returns
         -------
@@ -30,12 +31,13 @@ class Kernels(Protocol):
         """
         ...
 
-    def gram(self, D: Array) -> Array:
-        """Return DᵀD.
+    def gram(self, D: Array, rows: Slices) -> Array:
+        """Return DᵀD over some rows.
 
         Parameters
         ----------
-        D : ndarray of shape (q, k)
+        D : ndarray of shape (p, k)
+        rows : tuple of slices
 
         Returns
         -------
@@ -43,12 +45,13 @@ class Kernels(Protocol):
         """
         ...
 
-    def squared_norms(self, X: Matrix) -> Array:
-        """Return ‖x‖² of every sample.
+    def squared_norms(self, X: Matrix, rows: Slices) -> Array:
+        """Return ‖x‖² of every sample over some features.
 
         Parameters
         ----------
-        X : ndarray or csr_array of shape (b, q)
+        X : ndarray or csc_array of shape (b, p)
+        rows : tuple of slices
 
         Returns
         -------
@@ -62,7 +65,7 @@ class Kernels(Protocol):
         Parameters
         ----------
         B : ndarray of shape (p, k), overwritten
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray or csc_array of shape (b, p)
         code : ndarray of shape (b, k)
         decay : float
         """
@@ -101,28 +104,32 @@ class Kernels(Protocol):
         """
         ...
 
-    def update_atoms(self, D: Array, B: Array, C: Array, budget: Array, ball: AtomBall) -> None:
-        """Do one Gauss–Seidel pass over the atoms on the given rows.
+    def update_atoms(
+        self, D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall
+    ) -> None:
+        """Do one Gauss–Seidel pass over the atoms on some rows.
 
         For j = 1 … k: u = dⱼ + (bⱼ − D cⱼ) / Cⱼⱼ, then dⱼ = projection of u onto ‖·‖ ≤ budgetⱼ.
         An atom whose Cⱼⱼ drowns in the rounding of the others has no information, and stays.
 
         Parameters
         ----------
-        D : ndarray of shape (q, k), overwritten
-        B : ndarray of shape (q, k)
+        D : ndarray of shape (p, k), overwritten
+        B : ndarray of shape (p, k)
         C : ndarray of shape (k, k)
+        rows : tuple of slices
         budget : ndarray of shape (k,)
         ball : AtomBall
         """
         ...
 
-    def atom_norms(self, D: Array, ball: AtomBall) -> Array:
-        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every column.
+    def atom_norms(self, D: Array, rows: Slices, ball: AtomBall) -> Array:
+        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every column over some rows.
 
         Parameters
         ----------
-        D : ndarray of shape (q, k)
+        D : ndarray of shape (p, k)
+        rows : tuple of slices
         ball : AtomBall
 
         Returns

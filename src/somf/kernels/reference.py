@@ -4,22 +4,27 @@ import numpy as np
 
 from somf.kernels import MAX_SWEEPS, smallest_curvature
 from somf.penalties import AtomBall, CodePenalty
-from somf.typing import Array, Matrix
+from somf.typing import Array, Ints, Matrix, Slices
 
 
-def correlate(X: Matrix, D: Array) -> Array:
+def _listed(rows: Slices) -> Ints:
+    return np.concatenate([np.arange(s.start, s.stop) for s in rows])
+
+
+def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
-    return np.asarray(X @ D)
+    return np.asarray(X[:, _listed(rows)] @ D[_listed(rows)])
 
 
-def gram(D: Array) -> Array:
+def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
-    return D.T @ D
+    return D[_listed(rows)].T @ D[_listed(rows)]
 
 
-def squared_norms(X: Matrix) -> Array:
+def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    return np.asarray((X * X).sum(axis=1))
+    X_s = X[:, _listed(rows)]
+    return np.asarray((X_s * X_s).sum(axis=1))
 
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
@@ -137,15 +142,16 @@ def objective_and_gap(
     return float(objective), float(gap)
 
 
-def update_atoms(D: Array, B: Array, C: Array, budget: Array, ball: AtomBall) -> None:
+def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
     floor = smallest_curvature(C)
+    S = _listed(rows)
     for j in range(D.shape[1]):
         if C[j, j] > floor:
-            u = D[:, j] + (B[:, j] - D @ C[:, j]) / C[j, j]
-            D[:, j] = ball.project(u, float(budget[j]))
+            u = D[S, j] + (B[S, j] - D[S] @ C[:, j]) / C[j, j]
+            D[S, j] = ball.project(u, float(budget[j]))
 
 
-def atom_norms(D: Array, ball: AtomBall) -> Array:
+def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    return ball.norm(D)
+    return ball.norm(D[_listed(rows)])

@@ -1,0 +1,105 @@
+"""The team of threads."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from somf import DictionaryLearning
+from somf.threads import ALONE, Team, _current, team_for, threads
+
+
+@pytest.fixture(params=[1, 2, 5])
+def team(request):
+    team = Team(request.param)
+    yield team
+    team.close()
+
+
+def test_all_members_work_and_answer_in_order(team):
+    assert team.run(lambda member: member * 10) == [10 * m for m in range(team.size)]
+
+
+@pytest.mark.parametrize(
+    "rows", [(slice(0, 10),), (slice(3, 4), slice(8, 30)), (slice(5, 6),), (slice(2, 2),)]
+)
+def test_shares_are_disjoint_and_complete_and_of_about_one_size(team, rows):
+    parts = [
+        [i for s in team.share(rows, member) for i in range(s.start, s.stop)]
+        for member in range(team.size)
+    ]
+    assert list(chain(*parts)) == [i for s in rows for i in range(s.start, s.stop)]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_members_wait_for_each_other(team):
+    seen = [0] * team.size
+
+    def work(member):
+        for step in range(1, 20):
+            seen[member] = step
+            team.wait()
+            assert min(seen) >= step
+            team.wait()
+
+    team.run(work)
+
+
+@pytest.mark.parametrize("culprit", [0, -1])
+def test_an_error_of_one_member_is_raised_and_nobody_hangs(team, culprit):
+    def work(member):
+        if member == culprit % team.size:
+            raise KeyError("mine")
+        team.wait()
+
+    for _ in range(2):
+        with pytest.raises(KeyError, match="mine"):
+            team.run(work)
+    assert team.run(lambda member: member) == list(range(team.size))
+
+
+def blas_threads():
+    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+
+
+def test_blas_is_held_to_one_thread_while_the_context_lasts():
+    before = blas_threads()
+    with threads(2):
+        assert _current.get().run(lambda member: blas_threads()) == [{1}, {1}]
+    assert blas_threads() == before
+
+
+def test_several_threads_may_compute_at_the_same_time():
+    def compute(seed):
+        X = np.random.default_rng(seed).standard_normal((60, 20))
+        return DictionaryLearning(5, n_threads=2, random_state=0).fit(X).components_
+
+    expected = [compute(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(compute, range(4)))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_threads_end_with_the_context():
+    n_before = threading.active_count()
+    with threads(3):
+        _current.get().run(lambda member: member)
+        assert threading.active_count() > n_before
+        assert team_for(10**9).size == 3
+        assert team_for(1) is ALONE
+    assert threading.active_count() == n_before
+    assert team_for(10**9) is ALONE
+
+
+def test_results_of_a_team_do_not_depend_on_timing():
+    x = np.random.default_rng(0).standard_normal(10_000)
+    with threads(4):
+        team = team_for(10**9)
+        sums = {
+            sum(team.run(lambda m: sum(x[s].sum() for s in team.share((slice(0, 10_000),), m))))
+            for _ in range(20)
+        }
+    assert len(sums) == 1
