@@ -57,9 +57,12 @@ class Loader:
         """
         rows = self.source.rows(ids)
         if isinstance(rows, np.ndarray):
-            if self.permutation is not None:
-                rows = np.take(rows, self.permutation, axis=1)
-            X: Matrix = np.ascontiguousarray(rows, dtype=self.dtype)
+            if self.permutation is None:
+                X = np.ascontiguousarray(rows, dtype=self.dtype)
+            else:
+                from somf.kernels.gather import permute_columns  # Numba is slow to import
+
+                X = permute_columns(rows, self.permutation, self.dtype)
             _check_finite(X, X, ids)
             return X
         sparse = sp.csr_array(rows, dtype=self.dtype)

@@ -1,7 +1,5 @@
 """Patches of an image, cut out when they are needed."""
 
-from typing import Any
-
 import numpy as np
 
 from somf.data.source import Source
@@ -61,11 +59,9 @@ class ImagePatches(Source):
                 f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
             )
         self.image, self.center, self.scale = image, center, scale
-        self.patch_shape = (height, width, *image.shape[2:])
-        windows = np.lib.stride_tricks.sliding_window_view(image, (height, width), axis=(0, 1))
-        # A view of shape (rows, columns, height, width[, channels]).
-        self._windows = windows if image.ndim == 2 else np.moveaxis(windows, 2, -1)
-        self.positions = _positions(windows.shape[:2], _pair(stride, "stride"))
+        self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
+        counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
+        self.positions = _positions(counts, _pair(stride, "stride"))
         if mask is not None:
             self.positions = self.positions[_inside(mask, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
@@ -76,15 +72,11 @@ class ImagePatches(Source):
 
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""
-        top, left = self.positions[ids].T
-        patches: Array = self._windows[top, left].reshape(len(ids), self.shape[1])
-        patches = patches.astype(self.dtype, copy=False)
-        if self.center:
-            patches -= patches.mean(axis=1, keepdims=True)
-        if self.scale:
-            norms = np.sqrt(np.einsum("ij,ij->i", patches, patches))
-            patches /= np.where(norms > 0, norms, 1)[:, None]
-        return patches
+        from somf.kernels.gather import cut_patches  # Numba is slow to import
+
+        cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
+        size = (self.patch_shape[0], self.patch_shape[1])
+        return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
     def __repr__(self) -> str:
         return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"
@@ -97,7 +89,7 @@ def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
     return int(pair[0]), int(pair[1])
 
 
-def _positions(counts: Any, stride: tuple[int, int]) -> Ints:
+def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
     grid = np.meshgrid(
         *(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij"
     )

@@ -65,15 +65,6 @@ def _update_in_l2_ball(
     columns = [np.ascontiguousarray(C[:, J]) for J in blocks]
     shares: list[dict[int, Array]] = [{} for _ in blocks]
 
-    def prepare(n: int, chunk: slice, P: Array) -> Array:
-        J = blocks[n]
-        m = J.stop - J.start
-        R = P[:, m : 2 * m]
-        np.subtract(B[chunk, J], D[chunk] @ columns[n], out=R)
-        R *= inverse[J]
-        P[:, :m] = D[chunk, J]
-        return P[:, : 2 * m].T @ P[:, : 2 * m]
-
     def work(member: int) -> None:
         chunks = _chunks(team.share(rows, member))
         panels = [np.empty((c.stop - c.start, 2 * width), dtype=D.dtype) for c in chunks]
@@ -84,7 +75,8 @@ def _update_in_l2_ball(
             for chunk, P in zip(chunks, panels, strict=True):
                 if n > 0:
                     D[chunk, blocks[n - 1]] = P[:, : len(weights)] @ weights
-                K += prepare(n, chunk, P)
+                _fill(D[chunk, J], B[chunk, J], D[chunk] @ columns[n], inverse[J], P)
+                K += P[:, : 2 * m].T @ P[:, : 2 * m]
             shares[n][member] = K
             team.wait()
             total = np.asarray(sum(shares[n][other] for other in range(team.size)))
@@ -94,6 +86,16 @@ def _update_in_l2_ball(
             D[chunk, blocks[-1]] = P[:, : len(weights)] @ weights
 
     team.run(work)
+
+
+@jit
+def _fill(D: Array, B: Array, product: Array, inverse: Array, P: Array) -> None:
+    """Set P to [D, (B − product) · inverse]."""
+    m = len(inverse)
+    for row in range(len(D)):
+        for j in range(m):
+            P[row, j] = D[row, j]
+            P[row, m + j] = (B[row, j] - product[row, j]) * inverse[j]
 
 
 @jit

@@ -1,0 +1,23 @@
+"""The data of the benchmarks: patches of AVIRIS scenes."""
+
+import numpy as np
+
+from somf import ImagePatches
+from somf.typing import Array
+
+N_TRAIN_COLUMNS = 105
+
+
+def indian_pines() -> tuple[ImagePatches, ImagePatches]:
+    """Return 11,700 patches of 16 × 16 × 200 to learn from, and some of another part to test on."""
+    from tensorly.datasets import load_indian_pines
+
+    image = np.asarray(load_indian_pines().tensor, dtype=np.float32)
+    train = ImagePatches(image[:, :N_TRAIN_COLUMNS], 16)
+    test = ImagePatches(image[:, N_TRAIN_COLUMNS:], 16, stride=3)
+    return train, test
+
+
+def in_memory(patches: ImagePatches) -> Array:
+    """Return all patches as a matrix."""
+    return patches.rows(np.arange(patches.shape[0]))

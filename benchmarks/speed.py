@@ -1,0 +1,320 @@
+"""How long an iteration takes, how long it would at least have to take, and how peers compare.
+
+    python -m benchmarks.speed [--rounds 5] [--no-peers] [--output benchmarks/results/speed.json]
+
+Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
+
+1. Seconds per iteration by stage, for r = 1, 4, 12 and every code estimator, next to the floor: the
+   BLAS calls that an iteration cannot avoid, on arrays of the same shape, with BLAS's own threads.
+   Configurations take turns; medians over rounds, with the spread (the quartiles).
+2. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches what
+   they have reached, judged by one evaluator on the same held-out patches.
+"""
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy.linalg import get_blas_funcs
+
+from benchmarks.machine import facts
+from benchmarks.scenes import in_memory, indian_pines
+from somf import DictionaryLearning, ImagePatches
+from somf.coding import Coder
+from somf.data import Loader, as_source, epoch_order
+from somf.kernels import kernels_for
+from somf.penalties import CodePenalty
+from somf.solver import Solver
+from somf.start import start
+from somf.threads import threads
+from somf.typing import Array
+
+K, ALPHA, BATCH = 100, 0.1, 50
+REDUCTIONS = (1, 4, 12)
+ESTIMATORS = ("masked", "averaged", "exact")
+STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
+
+
+class Stopwatch:
+    """Adds up the time that is spent in some methods."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def watch(self, owner: Any, name: str, stage: str) -> None:
+        """Count the time inside ``owner.name`` as that of a stage."""
+        method = getattr(owner, name)
+
+        def timed(*args: Any) -> Any:
+            begin = perf_counter()
+            result = method(*args)
+            self.seconds[stage] += perf_counter() - begin
+            return result
+
+        setattr(owner, name, timed)
+
+
+class Kernels:
+    """The kernels of the CPU, as an object whose methods can be watched."""
+
+    def __init__(self) -> None:
+        cpu = kernels_for("cpu")
+        for name in ("correlate", "gram", "squared_norms", "accumulate", "solve_codes"):
+            setattr(self, name, getattr(cpu, name))
+
+
+class Run:
+    """A fit that is advanced a few iterations at a time."""
+
+    def __init__(self, X: Any, reduction: float, code_estimator: str) -> None:
+        model = DictionaryLearning(
+            K, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator, random_state=0
+        )
+        source = as_source(X)
+        config = model._config().for_features(source.shape[1])
+        ids = np.arange(source.shape[0])
+        self.state = start(config, source, ids, seed=0, is_finite=True)
+        self.solver = Solver(config, self.state)
+        self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
+        self.order = epoch_order(ids, 0, 0)
+        self.stopwatch = Stopwatch()
+        codes = Kernels()
+        self.solver.kernels = codes  # type: ignore[assignment] # the step uses it for codes alone
+        for owner, name, stage in (
+            (self.loader, "load", "load"),
+            (self.solver.masks, "draw", "mask"),
+            (self.solver.regression, "estimate", "regression"),
+            (codes, "solve_codes", "codes"),
+            (self.solver.surrogate, "add", "surrogate"),
+            (self.solver.dictionary, "update", "dictionary"),
+            (self.solver.book, "dictionary_changed", "dictionary"),
+        ):
+            self.stopwatch.watch(owner, name, stage)
+
+    def advance(self, n_iter: int) -> dict[str, float]:
+        """Do some iterations; return milliseconds per iteration of every stage and in all."""
+        self.stopwatch.seconds.clear()
+        begin = perf_counter()
+        for _ in range(n_iter):
+            at = (self.state.n_iter * BATCH) % (len(self.order) - BATCH)
+            batch = self.order[at : at + BATCH]
+            self.solver.step(self.loader.load(batch), batch)
+        total = perf_counter() - begin
+        seconds = {stage: self.stopwatch.seconds[stage] for stage in STAGES}
+        seconds["other"] = total - sum(seconds.values())
+        return {stage: 1e3 * s / n_iter for stage, s in (seconds | {"total": total}).items()}
+
+
+def floor(p: int, reduction: float, code_estimator: str) -> Callable[[], float]:
+    """Return a function that times the BLAS calls of one iteration, in milliseconds."""
+    rng = np.random.default_rng(0)
+    q = round(p / reduction)
+    D, B = (rng.standard_normal((p, K), dtype=np.float32) for _ in range(2))
+    X, code = (rng.standard_normal((BATCH, m), dtype=np.float32) for m in (p, K))
+    C = rng.standard_normal((K, K), dtype=np.float32)
+    gemm = get_blas_funcs("gemm", (B,))
+    seen = p if code_estimator == "exact" else q
+    calls = (
+        lambda: D[:q].T @ D[:q],
+        lambda: X[:, :seen] @ D[:seen],
+        lambda: gemm(1.0, code.T, X.T, beta=0.9, c=B.T, trans_b=True, overwrite_c=True),
+        lambda: D[:q] @ C,
+    )
+
+    def measure() -> float:
+        total = 0.0
+        for call in calls:
+            call()  # BLAS threads may have gone to sleep
+            begin = perf_counter()
+            call()
+            total += perf_counter() - begin
+        return 1e3 * total
+
+    return measure
+
+
+def summary(values: list[float]) -> dict[str, float]:
+    """Return median and quartiles."""
+    low, middle, high = quantiles(values, n=4) if len(values) > 1 else values * 3
+    return {"median": middle, "low": low, "high": high}
+
+
+def measure_iterations(X: Any, n_rounds: int, n_iter: int) -> list[dict[str, Any]]:
+    """Return the times of all configurations and their floors, measured in turns."""
+    p = X.shape[1]
+    cases = [(r, e) for r in REDUCTIONS for e in (ESTIMATORS if r > 1 else ("masked",))]
+    runs = {case: Run(X, *case) for case in cases}
+    floors = {case: floor(p, *case) for case in cases}
+    times: dict[Any, dict[str, list[float]]] = {c: defaultdict(list) for c in cases}
+    with threads(None):
+        for case in cases:
+            runs[case].advance(5)  # compile, and leave the first large steps behind
+    for _ in range(n_rounds):
+        for case in cases:
+            times[case]["floor"].append(median(floors[case]() for _ in range(5)))
+            with threads(None):
+                for stage, milliseconds in runs[case].advance(n_iter).items():
+                    times[case][stage].append(milliseconds)
+    return [
+        {
+            "reduction": r,
+            "code_estimator": e if r > 1 else "all the same",
+            "milliseconds": {stage: summary(values) for stage, values in times[r, e].items()},
+            "ratio": summary(
+                [a / b for a, b in zip(times[r, e]["total"], times[r, e]["floor"], strict=True)]
+            ),
+        }
+        for r, e in cases
+    ]
+
+
+class Evaluator:
+    """The objective on held-out samples, the same for everybody."""
+
+    def __init__(self, test: ImagePatches) -> None:
+        self.loader, self.ids = Loader(test, np.dtype(np.float32)), np.arange(test.shape[0])
+
+    def __call__(self, components: Array) -> float:
+        """Return the objective of atoms (k, p)."""
+        D = np.ascontiguousarray(components.T, dtype=np.float32)
+        penalty = CodePenalty(ALPHA, 1.0, False)
+        with threads(None):
+            return Coder(kernels_for("cpu"), D, penalty, 1e-4).objective(self.loader, self.ids)
+
+
+def fit_scikit_learn(X: Array, init: Array) -> tuple[float, Array]:
+    """Return the seconds that an epoch takes, and the atoms."""
+    from sklearn.decomposition import MiniBatchDictionaryLearning
+
+    peer = MiniBatchDictionaryLearning(
+        K, alpha=ALPHA, batch_size=BATCH, max_iter=1, dict_init=init, fit_algorithm="cd",
+        shuffle=True, random_state=0, tol=0, max_no_improvement=None,
+    )  # fmt: skip
+    begin = perf_counter()
+    peer.fit(X)
+    return perf_counter() - begin, peer.components_
+
+
+def fit_spams(X: Array, init: Array) -> tuple[float, Array]:
+    """Return the seconds that an epoch takes, and the atoms."""
+    import spams
+
+    columns, D = np.asfortranarray(X.T), np.asfortranarray(init.T)  # not timed: its layout
+    n_iter = -(-len(X) // BATCH)
+    begin = perf_counter()
+    atoms = spams.trainDL(
+        columns, D=D, lambda1=ALPHA, mode=2, modeD=0, batchsize=BATCH, iter=n_iter, numThreads=2,
+        verbose=False,
+    )  # fmt: skip
+    return perf_counter() - begin, atoms.T
+
+
+def fit_somf(
+    X: Any, init: Array, evaluate: Evaluator, reduction: float
+) -> list[tuple[float, float]]:
+    """Return (compute seconds, objective) along one epoch."""
+    curve: list[tuple[float, float]] = [(0.0, evaluate(init))]
+    model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init, random_state=0)
+    source = as_source(X)
+    config = model._config().for_features(source.shape[1])
+    ids = np.arange(source.shape[0])
+    seconds = 0.0
+    with threads(None):
+        state = start(config, source, ids, seed=0, is_finite=True)
+        solver, loader = Solver(config, state), Loader(source, state.D.dtype, state.permutation)
+        order = epoch_order(ids, 0, 0)
+        for n, position in enumerate(range(0, len(ids), BATCH)):
+            begin = perf_counter()
+            batch = order[position : position + BATCH]
+            solver.step(loader.load(batch), batch)
+            seconds += perf_counter() - begin
+            if n % 4 == 3 or position + BATCH >= len(ids):
+                curve.append((seconds, evaluate(state.components)))
+    return curve
+
+
+def seconds_to(curve: list[tuple[float, float]], target: float) -> float | None:
+    """Return the first time at which an objective is reached."""
+    return next((seconds for seconds, objective in curve if objective <= target), None)
+
+
+def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]:
+    """Return one epoch of each peer, and when somf gets as far."""
+    evaluate = Evaluator(test)
+    init = X[np.random.default_rng(0).permutation(len(X))[:K]].copy()
+    fit_somf(X[:200], init, evaluate, 4)  # compile
+    peers: dict[str, Any] = {}
+    for name, fit in (("SPAMS", fit_spams), ("scikit-learn", fit_scikit_learn)):
+        seconds, atoms = fit(X, init)
+        peers[name] = {"seconds": seconds, "objective": evaluate(atoms)}
+    curves = {r: [fit_somf(X, init, evaluate, r) for _ in range(n_rounds)] for r in REDUCTIONS}
+    for peer in peers.values():
+        peer["somf"] = {}
+        for r, repeats in curves.items():
+            reached = [seconds_to(curve, peer["objective"]) for curve in repeats]
+            done = [s for s in reached if s is not None]
+            if len(done) == len(repeats):
+                peer["somf"][r] = {
+                    "seconds": summary(done),
+                    "sooner": peer["seconds"] / median(done),
+                }
+    return {
+        "initial objective": evaluate(init),
+        "peers": peers,
+        "curves": {r: repeats[0] for r, repeats in curves.items()},
+    }
+
+
+def print_iterations(rows: list[dict[str, Any]]) -> None:
+    """Print milliseconds per iteration."""
+    columns = (*STAGES, "total", "floor")
+    print("r   estimator    " + "".join(f"{c:>11}" for c in columns) + "   ratio")
+    for row in rows:
+        times, ratio = row["milliseconds"], row["ratio"]
+        print(
+            f"{row['reduction']:<4}{row['code_estimator']:<13}"
+            + "".join(f"{times[c]['median']:>11.2f}" for c in columns)
+            + f"   {ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        )
+
+
+def print_peers(result: dict[str, Any]) -> None:
+    """Print how much sooner somf gets as far as its peers."""
+    print(f"\nObjective on held-out patches: {result['initial objective']:.5f} at the start")
+    for name, peer in result["peers"].items():
+        print(f"{name}: {peer['objective']:.5f} after an epoch of {peer['seconds']:.1f} s")
+        for r, reached in peer["somf"].items():
+            print(
+                f"  somf r={r} gets there in {reached['seconds']['median']:.2f} s, "
+                f"{reached['sooner']:.0f} times sooner"
+            )
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--iterations", type=int, default=10, help="in a row, per round")
+    parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/speed.json"))
+    options = parser.parse_args()
+    train, test = indian_pines()
+    X = in_memory(train)
+    result: dict[str, Any] = {"machine": facts(), "shape": X.shape, "k": K, "batch": BATCH}
+    result["iterations"] = measure_iterations(X, options.rounds, options.iterations)
+    print_iterations(result["iterations"])
+    if not options.no_peers:
+        result |= measure_peers(X, test, max(3, options.rounds // 2))
+        print_peers(result)
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""From rows as they are stored to rows as they are needed, samples shared out among threads."""
+
+from typing import Any
+
+import numpy as np
+
+from somf.kernels.jit import jit
+from somf.threads import team_for
+from somf.typing import Array, Ints
+
+
+def permute_columns(rows: Array, permutation: Ints, dtype: np.dtype[Any]) -> Array:
+    """Return rows[:, permutation] in another type.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (b, p)
+    permutation : ndarray of shape (p,)
+    dtype : numpy.dtype
+
+    Returns
+    -------
+    permuted : ndarray of shape (b, p)
+    """
+    permuted = np.empty(rows.shape, dtype=dtype)
+    team = team_for(4 * rows.size)
+
+    def work(member: int) -> None:
+        for s in team.share((slice(0, len(rows)),), member):
+            _permute(rows[s], permutation, permuted[s])
+
+    team.run(work)
+    return permuted
+
+
+@jit
+def _permute(rows: Array, permutation: Ints, permuted: Array) -> None:
+    for i in range(len(rows)):
+        for column in range(len(permutation)):
+            permuted[i, column] = rows[i, permutation[column]]
+
+
+def cut_patches(
+    image: Array,
+    positions: Ints,
+    size: tuple[int, int],
+    center: bool,
+    scale: bool,
+    dtype: np.dtype[Any],
+) -> Array:
+    """Return patches of an image as rows.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width, channels)
+    positions : ndarray of shape (b, 2)
+        Upper left corners.
+    size : tuple of (int, int)
+        Height and width of a patch.
+    center : bool
+        Whether to subtract the mean of every patch.
+    scale : bool
+        Whether to divide every patch, unless it is zero, by its Euclidean norm.
+    dtype : numpy.dtype
+
+    Returns
+    -------
+    patches : ndarray of shape (b, height * width * channels)
+    """
+    patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
+    team = team_for(8 * patches.size)
+
+    def work(member: int) -> None:
+        for s in team.share((slice(0, len(positions)),), member):
+            _cut(image, positions[s], size[0], size[1], patches[s])
+            if center or scale:
+                _normalise(patches[s], center, scale)
+
+    team.run(work)
+    return patches
+
+
+@jit
+def _cut(image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
+    n_channels = image.shape[2]
+    for n in range(len(positions)):
+        top, left = positions[n]
+        column = 0
+        for i in range(top, top + height):
+            for j in range(left, left + width):
+                for c in range(n_channels):
+                    patches[n, column + c] = image[i, j, c]
+                column += n_channels
+
+
+@jit
+def _normalise(patches: Array, center: bool, scale: bool) -> None:
+    for n in range(len(patches)):
+        patch = patches[n]
+        mean = patch.mean() if center else patch.dtype.type(0)
+        square = 0.0
+        for column in range(len(patch)):
+            patch[column] -= mean
+            square += patch[column] * patch[column]
+        if scale and square > 0:
+            factor = patch.dtype.type(1 / np.sqrt(square))
+            for column in range(len(patch)):
+                patch[column] *= factor
