@@ -1,7 +1,7 @@
 """What may look on while a fit runs: records, early stopping, a progress bar.
 
 A callback is any callable that takes a `Progress`. It is called after every iteration; the fit
-ends early if it returns True.
+ends early if it returns something true.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ class Progress:
     objective : float or None
         The objective on the validation data, if this iteration has measured it.
     n_unused : int
-        Atoms that the samples of the last record or two did not use.
+        Atoms that no sample has used since the record before.
     history : dict of lists
         All records so far.
     """

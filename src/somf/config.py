@@ -1,6 +1,6 @@
 """The validated request: the only place that checks hyper-parameters."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -109,7 +109,13 @@ class Config:
         """Return the floating type in which data of some type is worked on."""
         if self.dtype is not None:
             return self.dtype
-        return np.dtype(np.float32 if dtype in (np.float32, np.float16) else np.float64)
+        is_single = dtype.kind == "f" and dtype.itemsize <= 4
+        return np.dtype(np.float32 if is_single else np.float64)
+
+
+def check_tolerance(tol: Any) -> float:
+    """Return a tolerance, or say why it is none."""
+    return _real({"tol": tol}, "tol", "at least 0", lambda x: x >= 0)
 
 
 def _integer(params: Mapping[str, Any], name: str, least: int) -> int:
@@ -177,6 +183,8 @@ def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
 
 def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:
     value = params["callbacks"]
+    if not callable(value) and not isinstance(value, Iterable):
+        raise TypeError(f"callbacks must be callables, got {value!r}.")
     callbacks = (value,) if callable(value) else tuple(value)
     for callback in callbacks:
         if not callable(callback):

@@ -101,10 +101,10 @@ class Dictionary:
         fresh = self.ball.stretch((rows if isinstance(rows, np.ndarray) else rows.toarray()).T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
-        state.last_used[unused] = state.n_samples_seen
-        state.patience[unused] *= 2
         if atoms.size == 0:
             return False
+        state.last_used[atoms] = state.n_samples_seen
+        state.patience[atoms] *= 2
         state.D[:, atoms] = fresh
         state.B[:, atoms] = 0
         state.C[atoms] = 0
@@ -112,5 +112,6 @@ class Dictionary:
         state.n_users[atoms] = 0
         if state.memory is not None:
             state.memory.forget_atoms(atoms)
+        state.n_averaged = 0
         self.recompute()
         return True

@@ -112,8 +112,8 @@ class BlockMasks:
         order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
         chosen = np.sort(np.array_split(order, stop - start)[iteration - start])
         rows = tuple(self.blocks[g] for g in chosen)
-        size = sum(s.stop - s.start for s in rows)
-        return Subset(rows, tuple(int(g) for g in chosen), self.n_features / size)
+        # A feature is in one of the masks of its cycle, each as likely as the other.
+        return Subset(rows, tuple(int(g) for g in chosen), float(stop - start))
 
 
 class BernoulliMasks:

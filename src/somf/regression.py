@@ -56,14 +56,23 @@ class GramBook(Protocol):
         """Return the Gram matrices (m, k, k) of statistics (m, size) of the current dictionary."""
         ...
 
-    def expand_averages(self, statistics: Array, forgetting: float) -> Array:
-        """Return the Gram matrices (m, k, k) of statistics that were averaged over past visits.
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the Gram matrices (m, k, k) of averages over past visits and the present one.
 
         Parameters
         ----------
-        statistics : ndarray of shape (m, size)
-        forgetting : float
-            The weight in these averages of what has been seen since the previous iteration.
+        past, present : ndarray of shape (m, size)
+            Statistics, with their weights in the average.
+        """
+        ...
+
+    def age(self, pace: float) -> None:
+        """Take notice that averages have been made.
+
+        Parameters
+        ----------
+        pace : float
+            The weight of the current dictionary in the averages of all samples together.
         """
         ...
 
@@ -79,9 +88,10 @@ class GramBook(Protocol):
 class BlockGrams:
     """One Gram matrix per block of rows: no memory of size n k².
 
-    An averaged β is as old as the visits it comes from. Next to the current Gram matrix of a block
-    there is one that ages at the same pace; with the current one, β and G would disagree by what D
-    has moved since, and the incremental surrogate would amplify that and diverge.
+    The past part of an averaged β is as old as the visits it comes from. Next to the current Gram
+    matrix of a block there is one that is as old, on average over samples; with the current one in
+    its place, β and G would disagree by what D has moved since, which makes codes useless after the
+    first epoch where a mask has fewer features than there are atoms.
     """
 
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
@@ -102,11 +112,13 @@ class BlockGrams:
         """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
         return self._combine(statistics, self.state.grams)
 
-    def expand_averages(self, statistics: Array, forgetting: float) -> Array:
-        """Return the same for Gram matrices that follow the current ones at the given pace."""
-        state = self.state
-        state.aged_grams += forgetting * (state.grams - state.aged_grams)
-        return self._combine(statistics, state.aged_grams)
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the same with aged matrices for the past and current ones for the present."""
+        return self._combine(past, self.state.aged_grams) + self.expand(present)
+
+    def age(self, pace: float) -> None:
+        """Let the aged matrices follow the current ones."""
+        self.state.aged_grams += pace * (self.state.grams - self.state.aged_grams)
 
     def _combine(self, statistics: Array, grams: Array) -> Array:
         k = grams.shape[-1]
@@ -146,9 +158,12 @@ class StoredGrams:
         """Return the statistics as matrices."""
         return statistics.reshape(-1, *self.state.C.shape)
 
-    def expand_averages(self, statistics: Array, forgetting: float) -> Array:  # noqa: ARG002 (part of the protocol)
-        """Return the statistics as matrices: they are as old as they should be."""
-        return self.expand(statistics)
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the sum of both as matrices: they are as old as they should be."""
+        return self.expand(past + present)
+
+    def age(self, pace: float) -> None:
+        """Do nothing: averages hold the matrices themselves."""
 
     def dictionary_changed(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
         """Compute DᵀD anew, if it is wanted."""
@@ -215,23 +230,33 @@ class Regression:
         beta, sq_norm = self._observe(X, subset)
         memory.n_visits[slots] += 1
         gamma = (memory.n_visits[slots] ** -self.decay).astype(beta.dtype)
-        beta = _average(memory.beta, slots, gamma[:, None], beta)
-        sq_norm = _average(memory.sq_norm, slots, gamma, sq_norm)
-        observed = subset.scale * self.book.of_subset(subset)[None]
-        statistics = _average(memory.gram, slots, gamma[:, None], observed)
-        # A sample forgets the fraction γ at each visit, and is visited every n / b iterations.
-        forgetting = 1.0 - (1.0 - float(gamma.mean())) ** (len(slots) / len(memory.ids))
-        return Quadratic(self.book.expand_averages(statistics, forgetting), beta, sq_norm)
+        beta = (1 - gamma)[:, None] * memory.beta[slots] + gamma[:, None] * beta
+        sq_norm = (1 - gamma) * memory.sq_norm[slots] + gamma * sq_norm
+        past = (1 - gamma)[:, None] * memory.gram[slots]
+        present = (subset.scale * gamma)[:, None] * self.book.of_subset(subset)
+        memory.beta[slots], memory.sq_norm[slots] = beta, sq_norm
+        memory.gram[slots] = past + present
+        grams = self.book.expand_averages(past, present)
+        if memory is self.state.memory:
+            self._age(gamma, len(memory.ids))
+        return Quadratic(grams, beta, sq_norm)
+
+    def _age(self, gamma: Array, n_samples: int) -> None:
+        """Let block Gram matrices age like the averages of the samples, taken together.
+
+        In the first pass over the samples averages are made of one visit each, all equally many.
+        Later, a sample forgets the fraction γ at each visit, and is visited every n / b iterations.
+        """
+        b = len(gamma)
+        self.state.n_averaged += b
+        if self.state.n_averaged <= n_samples:
+            pace = b / self.state.n_averaged
+        else:
+            pace = 1.0 - (1.0 - float(gamma.mean())) ** (b / n_samples)
+        self.book.age(pace)
 
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
         """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
         X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
         beta = self.kernels.correlate(X_s, D_s, rows)
         return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s, rows)
-
-
-def _average(memory: Array, slots: Ints, gamma: Array, observed: Array) -> Array:
-    """Do memory[slots] ← (1 − γ) memory[slots] + γ observed, and return it."""
-    average = (1 - gamma) * memory[slots] + gamma * observed
-    memory[slots] = average
-    return np.asarray(average)

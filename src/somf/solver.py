@@ -66,6 +66,11 @@ class Solver:
             self.config.code_tol,
             code,
         )
+        if not np.isfinite(objective).all():
+            raise ValueError(
+                f"The objective overflows {code.dtype}: X is too large. Scale it down, or choose "
+                "dtype='float64'."
+            )
         memory.code[slots] = code
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)

@@ -98,6 +98,7 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
         seed=seed,
         n_iter=0,
         n_samples_seen=0,
+        n_averaged=0,
         permutation=masks.permutation,
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),

@@ -98,6 +98,8 @@ class State:
     seed : int
     n_iter : int
     n_samples_seen : int
+    n_averaged : int
+        Visits of remembered samples since their averages began.
     permutation : ndarray of shape (p,) or None
         The feature at each row; None is the order of the data.
     D : ndarray of shape (p, k)
@@ -123,6 +125,7 @@ class State:
     seed: int
     n_iter: int
     n_samples_seen: int
+    n_averaged: int
     permutation: Ints | None
     D: Array
     B: Array
@@ -151,7 +154,8 @@ class State:
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""
-        return {name: getattr(self, name) for name in ("seed", "n_iter", "n_samples_seen")}
+        names = ("seed", "n_iter", "n_samples_seen", "n_averaged")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], counters: dict[str, int]) -> "State":

@@ -101,11 +101,10 @@ def team_for(work: int) -> Team:
 
 @contextmanager
 def threads(n_threads: int | None) -> Iterator[None]:
-    """Let kernels use so many threads; None is as many as Numba would use."""
-    if n_threads is None:
-        from numba.core import config
+    """Let kernels use so many threads; None is as many as there are (Numba knows how many)."""
+    from numba.core import config
 
-        n_threads = int(config.NUMBA_NUM_THREADS)
+    n_threads = min(n_threads or config.NUMBA_NUM_THREADS, config.NUMBA_NUM_THREADS)
     team = Team(n_threads) if n_threads > 1 else ALONE
     token = _current.set(team)
     try:

@@ -66,6 +66,7 @@ class Loader:
             _check_finite(X, X, ids)
             return X
         sparse = sp.csr_array(rows, dtype=self.dtype)
+        sparse.sum_duplicates()
         _check_finite(sparse, sparse.data, ids)
         if self.permutation is not None:
             columns = self._column[sparse.indices].astype(sparse.indices.dtype)
@@ -81,7 +82,7 @@ class Loader:
             Where in `ids` the samples of this chunk are.
         X : ndarray or csc_array
         """
-        size = max(1, CHUNK_ENTRIES // self.source.shape[1])
+        size = max(1, int(CHUNK_ENTRIES / self.source.entries_per_row))
         for start in range(0, len(ids), size):
             positions = np.arange(start, min(start + size, len(ids)))
             yield positions, self.load(ids[positions])

@@ -21,6 +21,11 @@ class Source(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
 
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row are stored, on average."""
+        return float(self.shape[1])
+
     @abstractmethod
     def rows(self, ids: Ints) -> Array | sp.csr_array:
         """Return samples, in the order of `ids`, as a new array of any real type.
@@ -66,6 +71,11 @@ class CsrSource(Source):
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
 
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row are stored, on average, and not less than a thousand."""
+        return max(1000.0, self.X.nnz / self.shape[0])
+
     def rows(self, ids: Ints) -> sp.csr_array:
         """Return samples as a new CSR array."""
         return self.X[ids]
@@ -88,21 +98,26 @@ def as_source(X: Any) -> Source:
     if isinstance(X, Source):
         source = X
     elif sp.issparse(X):
+        _check_two_dimensions(X.ndim)
         source = CsrSource(sp.csr_array(X))
         _check_numeric(source.dtype)
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
-        if array.ndim != 2:
-            raise ValueError(
-                f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
-                "X.reshape(1, -1) is a single sample, X.reshape(-1, 1) a single feature."
-            )
+        _check_two_dimensions(array.ndim)
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
         _check_numeric(array.dtype)
         source = ArraySource(array)
     _check_not_empty(source.shape)
     return source
+
+
+def _check_two_dimensions(n_dimensions: int) -> None:
+    if n_dimensions != 2:
+        raise ValueError(
+            f"Expected 2D array, got {n_dimensions}D array instead. Reshape your data: "
+            "X.reshape(1, -1) is a single sample, X.reshape(-1, 1) a single feature."
+        )
 
 
 def _check_numeric(dtype: np.dtype[Any]) -> None:

@@ -59,7 +59,7 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
         eigenvalues += l2
         usable = eigenvalues > cutoff * eigenvalues.max(axis=-1, initial=0.0, keepdims=True)
         inverse = np.where(usable, 1 / np.where(usable, eigenvalues, 1), 0)
-        solution = V @ (inverse[:, :, None] * (V.mT @ right_sides))
+        solution = V @ (inverse[:, :, None] * (V.swapaxes(-1, -2) @ right_sides))
     return np.asarray(solution[0].T if len(grams) == 1 else solution[:, :, 0])
 
 
@@ -171,7 +171,8 @@ def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: floa
             old = a[support[i]]
             if old * (old + step[i]) < 0 and -old / step[i] < length:
                 length, blocking = -old / step[i], i
-            elif abs(old + step[i]) > bound:
+        for i in range(m):
+            if abs(a[support[i]] + length * step[i]) > bound:
                 return
         for i in range(m):
             j = support[i]

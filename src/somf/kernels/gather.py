@@ -95,14 +95,18 @@ def _cut(image: Array, positions: Ints, height: int, width: int, patches: Array)
 
 @jit
 def _normalise(patches: Array, center: bool, scale: bool) -> None:
+    rounding = (8 * np.finfo(patches.dtype).eps) ** 2
     for n in range(len(patches)):
         patch = patches[n]
         mean = patch.mean() if center else patch.dtype.type(0)
-        square = 0.0
+        before, after = 0.0, 0.0
         for column in range(len(patch)):
+            before += patch[column] * patch[column]
             patch[column] -= mean
-            square += patch[column] * patch[column]
-        if scale and square > 0:
-            factor = patch.dtype.type(1 / np.sqrt(square))
+            after += patch[column] * patch[column]
+        if after <= rounding * before:  # a constant patch, but for rounding
+            patch[:] = 0
+        elif scale:
+            factor = patch.dtype.type(1 / np.sqrt(after))
             for column in range(len(patch)):
                 patch[column] *= factor
