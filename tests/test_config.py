@@ -38,6 +38,7 @@ from somf import DictionaryLearning, MatrixFactorization
         ({"n_threads": 0}, ValueError, "n_threads must be at least 1"),
         ({"dtype": "int32"}, ValueError, "dtype must be None, float32 or float64, got 'int32'"),
         ({"callbacks": [3]}, TypeError, "callbacks must be callables, got 3"),
+        ({"callbacks": None}, TypeError, "callbacks must be callables, got None"),
         ({"checkpoint": "here"}, ValueError, "checkpoint must be None, got 'here'"),
         ({"verbose": -1}, ValueError, "verbose must be at least 0"),
     ],
@@ -66,7 +67,13 @@ def test_the_type_of_computations_may_be_chosen(toy, dtype):
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("float16", "float32"), ("float32", "float32"), ("float64", "float64"), ("int16", "float64")],
+    [
+        ("float16", "float32"),
+        ("float32", "float32"),
+        (">f4", "float32"),
+        ("float64", "float64"),
+        ("int16", "float64"),
+    ],
 )
 def test_the_type_of_computations_follows_the_data(toy, given, expected):
     X = (toy * 100).astype(given)

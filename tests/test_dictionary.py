@@ -79,7 +79,31 @@ def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
     assert state.patience[3] == 2 * patience[3]
     assert state.patience[0] == patience[0]
     assert not state.memory.n_visits.any()
+    assert state.n_averaged == 0
     assert not solver.dictionary.replace_unused(X, objective)
+
+
+def test_atoms_that_found_no_sample_are_tried_again(toy):
+    config = DictionaryLearning(10, reduction=2)._config()
+    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    solver = Solver(config, state)
+    X = toy[:, state.permutation]
+    state.n_samples_seen = 1000
+    patience = state.patience.copy()
+    for n in range(3):
+        assert solver.dictionary.replace_unused(X[4 * n : 4 * n + 4], np.ones(4))
+    np.testing.assert_array_equal(state.patience, 2 * patience)
+
+
+def test_a_replacement_during_a_step_keeps_grams_and_norms_current(toy):
+    config = DictionaryLearning(10, alpha=10, reduction=2)._config()  # so that none is used
+    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    solver = Solver(config, state)
+    state.last_used[1:] = -(10**6)
+    solver.step(toy[:20][:, state.permutation], np.arange(20))
+    assert (state.patience > state.patience.min()).any()
+    np.testing.assert_allclose(state.grams.sum(axis=0), state.D.T @ state.D, atol=1e-12)
+    np.testing.assert_allclose(state.norms.sum(axis=0), (state.D**2).sum(axis=0), atol=1e-12)
 
 
 def test_zero_samples_do_not_become_atoms(toy):

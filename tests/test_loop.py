@@ -49,7 +49,7 @@ def test_a_held_out_fraction_is_not_learned_from(toy):
     assert again.history_["objective"] != model.history_["objective"]
 
 
-@pytest.mark.parametrize("validation", [0.0, 1.0, 1.5, -0.5, 1e-9])
+@pytest.mark.parametrize("validation", [0.0, 1.0, 1.5, -0.5, 1e-9, 10, True, np.float32(2)])
 def test_a_fraction_must_leave_samples_on_both_sides(toy, validation):
     with pytest.raises(ValueError, match="validation must be a fraction"):
         DictionaryLearning(4).fit(toy, validation=validation)
@@ -75,6 +75,20 @@ def test_callbacks_hear_of_every_iteration(toy):
         (5, 500, False),
         (6, 600, True),
     ]
+
+
+def test_unused_atoms_are_counted(toy):
+    counts = []
+
+    def listen(progress):
+        if progress.objective is not None:
+            counts.append(progress.n_unused)
+
+    init = np.zeros((6, 60))
+    init[:2] = toy[:2]  # a zero atom is never used
+    model = DictionaryLearning(6, alpha=0.1, init=init, callbacks=[listen], record_every=100)
+    model.fit(toy, validation=toy)
+    assert counts[0] == 4
 
 
 def test_a_callback_may_end_the_fit(toy):

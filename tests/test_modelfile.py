@@ -30,7 +30,7 @@ def test_parameters_that_are_arrays_or_objects_survive_or_are_dropped(toy, tmp_p
         alpha=np.float32(0.25),
         init=toy[:5],
         dtype=np.float32,
-        callbacks=[str],
+        callbacks=[lambda _: None],
         random_state=np.random.RandomState(0),
     ).fit(toy)
     model.save(tmp_path / "model.somf")
@@ -125,6 +125,36 @@ def test_a_state_of_the_wrong_shape_is_refused_by_name(toy, tmp_path, name):
         tensorfile.write(path, broken, text)
         with pytest.raises(ValueError, match=r"model\.somf' is not a somf model"):
             somf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state.permutation", np.zeros(60, dtype=np.int64)),
+        ("state.permutation", np.arange(60)),
+        ("state.D", np.full((60, 5), np.nan)),
+        ("state.memory.n_visits", np.full(300, -1)),
+        ("state.memory.ids", np.zeros(300, dtype=np.int64)),
+        ("state.memory.gram", np.zeros((300, 0))),
+        ("state.surprise", np.zeros(3)),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_by_name(toy, tmp_path, name, value):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors | {name: value}, text)
+    with pytest.raises(ValueError, match=r"model\.somf' is not a somf model"):
+        somf.load(path)
+
+
+def test_parameters_that_do_not_fit_the_model_are_not_saved(toy, tmp_path):
+    model = DictionaryLearning(5, random_state=0).fit(toy)
+    with pytest.raises(ValueError, match="n_components must be that of the fit, 5"):
+        model.set_params(n_components=6).save(tmp_path / "model.somf")
+    with pytest.raises(ValueError, match="reduction must stay"):
+        model.set_params(n_components=5, reduction=8).save(tmp_path / "model.somf", state=True)
+    assert not list(tmp_path.iterdir())
 
 
 def test_other_files_are_refused_by_name(tmp_path):

@@ -26,6 +26,7 @@ def test_block_grams_give_the_stored_gram_while_the_dictionary_does_not_change(s
     stored = StoredGrams(state, reference, keep_all=False)
     memories = [solver.blank_memory(ids), solver.blank_memory(ids)]
     memories[1].gram = np.zeros((20, 100))
+    state.memory = memories[0]
     estimates = [
         Regression("averaged", 0.92, state, reference, book) for book in (solver.book, stored)
     ]
@@ -65,6 +66,7 @@ def test_masked_regression_is_that_of_the_subset(solver, toy):
     X_s, D_s = X[:, listed(subset)], state.D[listed(subset)]
     np.testing.assert_allclose(problem.beta, subset.scale * X_s @ D_s, atol=1e-12)
     np.testing.assert_allclose(problem.grams[0], subset.scale * D_s.T @ D_s, atol=1e-12)
+    np.testing.assert_allclose(problem.sq_norm, subset.scale * (X_s**2).sum(axis=1))
 
 
 def test_averages_follow_the_weights_of_the_paper(solver, toy):
@@ -111,11 +113,33 @@ def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
     np.testing.assert_allclose(sparse.sq_norm, dense.sq_norm, atol=1e-12)
 
 
-def test_aged_grams_follow_the_current_ones(solver):
+def test_the_past_uses_aged_grams_and_the_present_current_ones(solver):
     book = solver.book
     assert isinstance(book, BlockGrams)
     everything = book.of_all()[None]
-    G = book.expand_averages(everything, 1.0)
-    np.testing.assert_array_equal(G, book.expand(everything))
+    G = book.expand(everything)
+    book.age(1.0)
     solver.state.grams *= 2
-    np.testing.assert_allclose(book.expand_averages(everything, 0.25), 1.25 * G)
+    past_and_present = book.expand_averages(0.25 * everything, 0.75 * everything)
+    np.testing.assert_allclose(past_and_present, (0.25 + 0.75 * 2) * G)
+    book.age(0.5)
+    np.testing.assert_allclose(book.expand_averages(everything, 0 * everything), 1.5 * G)
+
+
+def test_aged_grams_are_the_mean_over_the_first_pass(solver, toy):
+    state = solver.state
+    seen = []
+    for start_ in range(0, 300, 50):
+        seen.append(state.grams.copy())
+        batch = np.arange(start_, start_ + 50)
+        solver.step(toy[batch][:, state.permutation], batch)
+    np.testing.assert_allclose(state.aged_grams, np.mean(seen, axis=0), atol=1e-12)
+
+
+def test_samples_without_a_memory_do_not_age_the_averages_of_others(solver, toy):
+    state = solver.state
+    solver.step(toy[:50][:, state.permutation], np.arange(50))
+    before = state.aged_grams.copy()
+    solver.step(toy[:50][:, state.permutation])
+    np.testing.assert_array_equal(state.aged_grams, before)
+    assert state.n_averaged == 50

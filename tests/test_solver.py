@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+from sklearn.preprocessing import normalize
 
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.data import Loader, as_source, epoch_order
@@ -150,6 +152,28 @@ def test_averaged_codes_get_closer_to_a_stationary_point_than_masked_ones(toy):
     assert gaps["averaged"] < 0.2 * gaps["masked"]
 
 
+@pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_averaged_codes_get_better_each_epoch_with_fewer_features_than_atoms(masks, surrogate):
+    X = normalize(load_digits().data)
+    averaged, masked = (
+        DictionaryLearning(
+            50,
+            reduction=4,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            n_epochs=6,
+            random_state=0,
+        )
+        .fit(X, validation=0.1)
+        .history_["objective"]
+        for code_estimator in ("averaged", "masked")
+    )
+    assert averaged == sorted(averaged, reverse=True)
+    assert averaged[-1] < masked[-1]
+
+
 @pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA, NMF])
 @pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
 def test_atoms_stay_inside_the_ball(toy, kind, masks):
@@ -183,12 +207,13 @@ def test_nmf_factors_are_exactly_non_negative(toy, alpha):
     assert (model.transform(X) >= 0).all()
 
 
-def test_unused_atoms_are_replaced_by_badly_coded_samples():
+@pytest.mark.parametrize("batch_size", [1, 7, 20])
+def test_unused_atoms_are_replaced_by_badly_coded_samples(batch_size):
     X, _ = planted(400, 30, 10)
     init = np.random.default_rng(0).standard_normal((10, 30))
     init[3:] = 0.0  # a zero atom is never used
     model = DictionaryLearning(
-        10, alpha=0.1, reduction=2, init=init, n_epochs=4, batch_size=20, random_state=0
+        10, alpha=0.1, reduction=2, init=init, n_epochs=4, batch_size=batch_size, random_state=0
     ).fit(X)
     used = np.abs(model.transform(X)).sum(axis=0) > 0
     assert used.all()

@@ -105,6 +105,11 @@ class Config:
         """Whether anything has to be kept for every sample."""
         return self.estimator_in_use == "averaged" or self.surrogate == "incremental"
 
+    @property
+    def is_non_negative(self) -> bool:
+        """Whether negative data cannot be reproduced."""
+        return self.penalty.positive and self.ball.positive
+
     def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the floating type in which data of some type is worked on."""
         if self.dtype is not None:

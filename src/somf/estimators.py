@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from somf import modelfile
 from somf.callbacks import Callback, History, progress_bar
 from somf.coding import Coder
-from somf.config import Config
+from somf.config import Config, check_tolerance
 from somf.data import Loader, as_source
 from somf.kernels import kernels_for
 from somf.loop import run
@@ -82,7 +82,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Type of all computations; by default that of the data (float64 for integers).
     callbacks : sequence of callables, default=()
         Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
-        ends if one returns True.
+        ends if one returns something true.
     checkpoint : None
         Reserved.
     verbose : int, default=0
@@ -189,6 +189,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self : object
         """
         source = as_source(X)
+        validate_data(BaseEstimator(), X, skip_check_array=True)  # names of features, early
         config = self._config().for_features(source.shape[1])
         seed = self._draw_seed()
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
@@ -198,7 +199,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
             state = start(config, source, ids, seed, is_finite=True)
-            loader = Loader(source, state.D.dtype, state.permutation)
+            loader = Loader(source, state.D.dtype, state.permutation, config.is_non_negative)
             held_out = None
             if validation_source is not None:
                 held_out = (
@@ -225,6 +226,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         self : object
+
+        Notes
+        -----
+        All samples are checked before the first of them is learned from. If reading them a second
+        time fails, what was learned until then is kept.
         """
         is_first = not hasattr(self, "_state")
         source = as_source(X)
@@ -239,21 +245,24 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 state = start(config, source, ids, self._draw_seed(), is_finite=False)
             else:
                 state = self._state
-            loader = Loader(source, state.D.dtype, state.permutation)
+            loader = Loader(source, state.D.dtype, state.permutation, config.is_non_negative)
             for _ in loader.chunks(ids):
                 pass  # raises before anything has changed if a sample is not finite
             solver = Solver(config, state)
-            if names is not None and config.remembers_samples and state.memory is None:
-                state.memory = solver.blank_memory(np.empty(0, dtype=np.int64))
-            for first in range(0, len(ids), config.batch_size):
-                batch = slice(first, first + config.batch_size)
-                slots = None
-                if names is not None and state.memory is not None:
-                    slots = state.memory.slots(names[batch])
-                solver.step(loader.load(ids[batch]), slots)
-        if is_first:
-            validate_data(self, X, skip_check_array=True)
-        self._adopt(config, state, getattr(self, "history_", {}))
+            slots = None
+            if config.remembers_samples and names is not None:
+                state.memory = state.memory or solver.blank_memory(np.empty(0, dtype=np.int64))
+                slots = state.memory.slots(names)
+            try:
+                for first in range(0, len(ids), config.batch_size):
+                    batch = slice(first, first + config.batch_size)
+                    solver.step(loader.load(ids[batch]), None if slots is None else slots[batch])
+            finally:
+                # If a source fails half-way, what was learned before counts.
+                if state.n_iter > 0:
+                    if is_first:
+                        validate_data(self, X, skip_check_array=True)
+                    self._adopt(config, state, getattr(self, "history_", {}))
         return self
 
     def _config(self) -> Config:
@@ -277,7 +286,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "This model was loaded without its state, so that learning cannot go on. "
                 "Save it with save(path, state=True), or call fit."
             )
-        for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate"):
+        for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
             now, then = getattr(config, name), getattr(self._fitted_config, name)
             if now != then:
                 raise ValueError(
@@ -387,7 +396,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
         D = np.ascontiguousarray(self.components_.T)
-        coder = Coder(kernels_for(config.device), D, config.penalty, tol)
+        coder = Coder(kernels_for(config.device), D, config.penalty, check_tolerance(tol))
         return coder, Loader(source, D.dtype), np.arange(source.shape[0])
 
     # Keeping what was learned
@@ -407,6 +416,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if state and not hasattr(self, "_state"):
             raise ValueError("This model was loaded without its state, so it has no state to save.")
+        if self.n_components != len(self.components_):
+            raise ValueError(
+                f"n_components must be that of the fit, {len(self.components_)}, to save it, "
+                f"got {self.n_components}."
+            )
+        if state:
+            self._check_can_go_on(self._config().for_features(self.n_features_in_))
         modelfile.save(
             path,
             modelfile.Model(
@@ -440,6 +456,8 @@ def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
         )
     if ids.dtype.kind not in "iu":
         raise TypeError(f"sample_ids must be integers, got {ids.dtype}.")
+    if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"sample_ids must be less than 2**63, got {ids.max()}.")
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
         raise ValueError(

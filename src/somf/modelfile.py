@@ -47,9 +47,8 @@ def save(path: str | os.PathLike[str], model: Model) -> None:
     """Write a model; see `MatrixFactorization.save`."""
     params = {name: _plain(name, value) for name, value in model.params.items()}
     tensors = {"components": model.components}
-    if isinstance(model.params["init"], np.ndarray):
-        params["init"] = None
-        tensors["init"] = model.params["init"].astype(np.float64)
+    if not isinstance(model.params["init"], str):
+        tensors["init"] = np.asarray(model.params["init"], dtype=np.float64)
     text = {
         "format": FORMAT,
         "kind": model.kind,
@@ -119,10 +118,12 @@ def _plain(name: str, value: Any) -> Any:
     """Return a parameter as something that JSON can hold."""
     if name == "callbacks":
         return []
+    if name == "init" and not isinstance(value, str):
+        return None  # an array, which is saved as such
     if name == "dtype" and value is not None:
         return np.dtype(value).name
     if isinstance(value, np.generic):
         return value.item()
     if name == "random_state" and not isinstance(value, int):
         return None
-    return None if isinstance(value, np.ndarray) else value
+    return value

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from somf import modelfile
 from somf.callbacks import Callback
 from somf.estimators import MatrixFactorization
-from somf.solver import masks_for
+from somf.solver import Solver
 from somf.typing import Array
 
 
@@ -220,9 +220,10 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         if config.n_components != len(model.components):
             raise ValueError("n_components is not the number of its components")
         if model.state is not None:
-            masks = masks_for(config, model.components.shape[1], model.state.seed)
-            model.state.check(len(masks.blocks))
-    except (TypeError, ValueError) as error:
+            solver = Solver(config, model.state)
+            masks = solver.masks
+            model.state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)
+    except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
     estimator.components_ = model.components
     estimator.n_features_in_ = model.components.shape[1]

@@ -84,9 +84,14 @@ class Solver:
 
     def blank_memory(self, ids: Ints) -> SampleMemory:
         """Return the memory of samples that have never been seen."""
+        k, dtype = self.config.n_components, self.state.C.dtype
+        return SampleMemory.blank(ids, k, self.remembered_gram_size, dtype)
+
+    @property
+    def remembered_gram_size(self) -> int:
+        """How many numbers a sample remembers of its Gram matrix."""
         averages = self.config.estimator_in_use == "averaged"
-        gram_size = self.book.statistic_size if averages else 0
-        return SampleMemory.blank(ids, self.config.n_components, gram_size, self.state.C.dtype)
+        return self.book.statistic_size if averages else 0
 
 
 def masks_for(config: Config, n_features: int, seed: int) -> Masks:

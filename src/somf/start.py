@@ -1,6 +1,6 @@
 """Before the first iteration: which samples, which atoms, and an empty state."""
 
-import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,10 @@ def hold_out(source: Source, validation: Any, seed: int) -> tuple[Ints, Source |
     everything = np.arange(n)
     if validation is None:
         return everything, None, everything[:0]
-    if isinstance(validation, float):
-        n_held_out = round(validation * n)
-        if not (0 < validation < 1 and 0 < n_held_out < n):
+    if isinstance(validation, Real):
+        fraction = float(validation)
+        n_held_out = round(fraction * n)
+        if not (0 < fraction < 1 and 0 < n_held_out < n):
             raise ValueError(
                 "validation must be a fraction that leaves samples on both sides, or data, "
                 f"got {validation} of {n} samples."
@@ -58,12 +59,6 @@ def _dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
     chosen = generator(seed, "init").permutation(ids)[: config.n_components]
     rows = Loader(source, dtype).load(chosen)
     samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
-    if config.penalty.positive and config.ball.positive and (samples < 0).any():
-        warnings.warn(
-            "X has negative entries, which a product of non-negative factors cannot reproduce.",
-            UserWarning,
-            stacklevel=5,
-        )
     if isinstance(config.init, str):
         given = samples if config.init == "samples" else samples[:0]
         return initial_atoms(given, config.n_components, config.ball, seed)

@@ -12,6 +12,7 @@ SCRATCH_BYTES = 2**28
 """Per-sample statistics larger than this live in a scratch file that is mapped into memory."""
 
 
+PER_SAMPLE = ("n_visits", "beta", "sq_norm", "gram", "code")
 INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
 
 
@@ -68,16 +69,28 @@ class SampleMemory:
         """Return the slots of the given samples, with new ones for samples not known yet."""
         if self._slots is None:
             self._slots = {int(i): slot for slot, i in enumerate(self.ids)}
-        unknown = np.array([i for i in ids.tolist() if i not in self._slots], dtype=np.int64)
-        if unknown.size:
-            self._slots.update({int(i): len(self.ids) + n for n, i in enumerate(unknown)})
-            fresh = SampleMemory.blank(
-                unknown, self.code.shape[1], self.gram.shape[1], self.code.dtype
-            )
-            for name in ("ids", "n_visits", "beta", "sq_norm", "gram", "code"):
-                grown = np.concatenate([getattr(self, name), getattr(fresh, name)])
-                setattr(self, name, grown)
+        unknown = [i for i in ids.tolist() if i not in self._slots]
+        if unknown:
+            n = len(self.ids)
+            self._slots.update({i: n + slot for slot, i in enumerate(unknown)})
+            self.ids = np.concatenate([self.ids, np.array(unknown, dtype=np.int64)])
+            self._reserve(len(self.ids))
         return np.array([self._slots[i] for i in ids.tolist()], dtype=np.int64)
+
+    def _reserve(self, n: int) -> None:
+        """Make room for n samples, and at once for more, so that a stream copies little."""
+        if n <= len(self.code):
+            return
+        for name in PER_SAMPLE:
+            old = getattr(self, name)
+            grown = _zeros((max(n, 2 * len(old)), *old.shape[1:]), old.dtype)
+            grown[: len(old)] = old
+            setattr(self, name, grown)
+
+    def arrays(self) -> dict[str, Array]:
+        """Return all arrays by name, without the room for samples still to come."""
+        n = len(self.ids)
+        return {"ids": self.ids} | {name: getattr(self, name)[:n] for name in PER_SAMPLE}
 
     def forget_atoms(self, atoms: Ints) -> None:
         """Forget all that refers to atoms that have been replaced.
@@ -149,7 +162,7 @@ class State:
         """Return all arrays by name, those of the samples behind ``memory.``."""
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         if self.memory is not None:
-            found |= {f"memory.{f.name}": getattr(self.memory, f.name) for f in fields(self.memory)}
+            found |= {f"memory.{name}": array for name, array in self.memory.arrays().items()}
         return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
 
     def counters(self) -> dict[str, int]:
@@ -165,10 +178,20 @@ class State:
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
 
-    def check(self, n_blocks: int) -> None:
-        """Raise ValueError unless all arrays fit together, whoever has written them."""
+    def check(self, permutation: Ints | None, n_blocks: int, gram_size: int) -> None:
+        """Raise ValueError unless this is a state that a fit can have left, whoever has written it.
+
+        Parameters
+        ----------
+        permutation : ndarray of shape (p,), or None
+            What the seed says that it must be.
+        n_blocks : int
+        gram_size : int
+            Numbers that a sample remembers of its Gram matrix; 0 if nothing is averaged.
+        """
         (p, k), R = self.D.shape, n_blocks
-        shapes: dict[str, tuple[int, ...]] = {
+        n = 0 if self.memory is None else len(self.memory.ids)
+        shapes = {
             "D": (p, k),
             "B": (p, k),
             "C": (k, k),
@@ -178,25 +201,28 @@ class State:
             "last_used": (k,),
             "patience": (k,),
             "n_users": (k,),
+            "memory.ids": (n,),
+            "memory.n_visits": (n,),
+            "memory.beta": (n, k if gram_size else 0),
+            "memory.sq_norm": (n,),
+            "memory.gram": (n, gram_size),
+            "memory.code": (n, k),
         }
-        if self.permutation is not None:
-            shapes["permutation"] = (p,)
-        if self.memory is not None:
-            n = len(self.memory.ids)
-            averages = self.memory.gram.shape[-1] if self.memory.gram.ndim == 2 else -1
-            if averages not in (0, R, k * k):
-                raise ValueError("its state remembers averages of an unknown kind")
-            shapes |= {
-                "memory.ids": (n,),
-                "memory.n_visits": (n,),
-                "memory.beta": (n, k if averages else 0),
-                "memory.sq_norm": (n,),
-                "memory.gram": (n, averages),
-                "memory.code": (n, k),
-            }
         arrays = self.arrays()
-        for name, shape in shapes.items():
+        given = arrays.pop("permutation", None)
+        same = given is permutation is None or (
+            given is not None and permutation is not None and np.array_equal(given, permutation)
+        )
+        if not same:
+            raise ValueError("the permutation of its state is not that of its seed")
+        for name, array in arrays.items():
             is_integer = name.removeprefix("memory.") in INTEGERS
             dtype = np.dtype(np.int64) if is_integer else self.D.dtype
-            if arrays[name].shape != shape or arrays[name].dtype != dtype:
-                raise ValueError(f"{name} of its state must be {dtype} of shape {shape}")
+            if array.shape != shapes[name] or array.dtype != dtype:
+                raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"{name} of its state must be finite")
+        if self.memory is not None and (
+            len(np.unique(self.memory.ids)) < n or (self.memory.n_visits < 0).any()
+        ):
+            raise ValueError("its state remembers samples that cannot be")

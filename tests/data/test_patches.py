@@ -29,8 +29,11 @@ def test_normalised_patches_have_no_mean_and_unit_norm():
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1)
 
 
-def test_a_constant_patch_stays_zero():
-    assert not ImagePatches(np.ones((5, 5)), 2).rows(np.arange(16)).any()
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("value", [1.0, 0.1, 1e6 / 3])
+def test_a_constant_patch_becomes_zero(value, dtype):
+    patches = ImagePatches(np.full((9, 9, 20), value, dtype=dtype), 8)
+    assert not patches.rows(np.arange(4)).any()
 
 
 def test_patches_with_missing_pixels_are_left_out():
@@ -45,12 +48,25 @@ def test_patches_with_missing_pixels_are_left_out():
 
 @pytest.mark.parametrize(
     ("given", "expected"),
-    [("uint8", "float32"), ("int16", "float32"), ("float32", "float32"), ("float64", "float64")],
+    [
+        ("uint8", "float32"),
+        ("int16", "float32"),
+        (">i2", "float32"),
+        (">u4", "float64"),
+        ("float16", "float32"),
+        ("float32", "float32"),
+        (">f4", "float32"),
+        ("float64", "float64"),
+    ],
 )
 def test_normalised_patches_are_floats_of_sufficient_precision(given, expected):
-    patches = ImagePatches((CUBE * 200).astype(given), 4)
+    image = (CUBE * 200).astype(given)
+    patches = ImagePatches(image, 4)
     assert patches.dtype == expected
-    assert patches.rows(np.arange(3)).dtype == expected
+    rows = patches.rows(np.arange(3))
+    assert rows.dtype == expected
+    wanted = ImagePatches(image.astype(float), 4).rows(np.arange(3))
+    np.testing.assert_allclose(rows, wanted, atol=1e-6)
 
 
 @pytest.mark.parametrize(

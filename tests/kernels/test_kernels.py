@@ -23,8 +23,11 @@ SIGNS = (False, True)
 def team(request, monkeypatch):
     """Run everything on one thread, and on a team that shares even the smallest work."""
     monkeypatch.setattr(threads, "SMALLEST_SHARED_WORK", 0)
-    with threads.threads(request.param):
-        yield
+    team = threads.Team(request.param)
+    token = threads._current.set(team)
+    yield
+    threads._current.reset(token)
+    team.close()
 
 
 def regression(b, p, k, dtype, seed=0, shared=True):
@@ -133,6 +136,20 @@ def test_fast_codes_are_those_of_the_reference(dtype, nu, positive, alpha, share
     np.testing.assert_allclose(fast, slow, atol=tolerance)
     np.testing.assert_allclose(objective, expected, rtol=tolerance)
     assert objective.dtype == fast.dtype == dtype
+
+
+def test_nearly_collinear_atoms_are_no_obstacle():
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((40, 25)) / np.sqrt(40)
+    D = np.hstack([D, D + 1e-3 * rng.standard_normal(D.shape)])
+    X = rng.standard_normal((50, 40))
+    sq_norm = (X * X).sum(axis=1)
+    for alpha in (0.1, 0.01):
+        penalty = CodePenalty(alpha, 1.0, False)
+        objective, gap = cpu.solve_codes(
+            (D.T @ D)[None], X @ D, sq_norm, penalty, 1e-6, np.zeros((50, 50))
+        )
+        assert (gap <= 1e-6 * objective + 1e-14 * sq_norm).all()
 
 
 @KERNELS

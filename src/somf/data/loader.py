@@ -1,5 +1,6 @@
 """From rows of a source to minibatches: order, type, order of features, and a look for NaN."""
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,12 +30,19 @@ class Loader:
         float32 or float64.
     permutation : ndarray of shape (p,), optional
         The feature that goes to each column; None keeps their order.
+    non_negative : bool
+        Whether to warn, once, if there are negative entries.
     """
 
     def __init__(
-        self, source: Source, dtype: np.dtype[Any], permutation: Ints | None = None
+        self,
+        source: Source,
+        dtype: np.dtype[Any],
+        permutation: Ints | None = None,
+        non_negative: bool = False,
     ) -> None:
         self.source, self.dtype, self.permutation = source, dtype, permutation
+        self.non_negative = non_negative
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -63,15 +71,25 @@ class Loader:
                 from somf.kernels.gather import permute_columns  # Numba is slow to import
 
                 X = permute_columns(rows, self.permutation, self.dtype)
-            _check_finite(X, X, ids)
+            self._check(X, X, ids)
             return X
         sparse = sp.csr_array(rows, dtype=self.dtype)
         sparse.sum_duplicates()
-        _check_finite(sparse, sparse.data, ids)
+        self._check(sparse, sparse.data, ids)
         if self.permutation is not None:
             columns = self._column[sparse.indices].astype(sparse.indices.dtype)
             sparse = sp.csr_array((sparse.data, columns, sparse.indptr), shape=sparse.shape)
         return sparse.tocsc()
+
+    def _check(self, X: Any, entries: Array, ids: Ints) -> None:
+        _check_finite(X, entries, ids)
+        if self.non_negative and entries.min(initial=0) < 0:
+            self.non_negative = False
+            warnings.warn(
+                "X has negative entries, which a product of non-negative factors cannot reproduce.",
+                UserWarning,
+                stacklevel=4,
+            )
 
     def chunks(self, ids: Ints) -> Iterator[tuple[Ints, Matrix]]:
         """Yield the given samples in order, a bounded number at a time.

@@ -66,7 +66,7 @@ class ImagePatches(Source):
             self.positions = self.positions[_inside(mask, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
         normalised = center or scale
-        single = image.dtype in (np.float32, np.float16) or image.dtype.itemsize <= 2
+        single = image.dtype.itemsize <= (4 if image.dtype.kind == "f" else 2)
         floating = np.dtype(np.float32 if single else np.float64)
         self.dtype = floating if normalised else image.dtype
 

@@ -74,7 +74,7 @@ class CsrSource(Source):
     @property
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, on average, and not less than a thousand."""
-        return max(1000.0, self.X.nnz / self.shape[0])
+        return max(1000.0, float(self.X.nnz) / self.shape[0])
 
     def rows(self, ids: Ints) -> sp.csr_array:
         """Return samples as a new CSR array."""

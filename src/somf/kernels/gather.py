@@ -22,6 +22,8 @@ def permute_columns(rows: Array, permutation: Ints, dtype: np.dtype[Any]) -> Arr
     -------
     permuted : ndarray of shape (b, p)
     """
+    if not _is_known(rows.dtype):
+        rows = rows.astype(dtype)
     permuted = np.empty(rows.shape, dtype=dtype)
     team = team_for(4 * rows.size)
 
@@ -31,6 +33,11 @@ def permute_columns(rows: Array, permutation: Ints, dtype: np.dtype[Any]) -> Arr
 
     team.run(work)
     return permuted
+
+
+def _is_known(dtype: np.dtype[Any]) -> bool:
+    """Return whether Numba can read a type: not in another byte order, not of half precision."""
+    return dtype.isnative and (dtype.kind in "iub" or dtype.itemsize in (4, 8))
 
 
 @jit
@@ -69,10 +76,17 @@ def cut_patches(
     """
     patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
     team = team_for(8 * patches.size)
+    is_known = _is_known(image.dtype)
+    pixels = image if is_known else image.view(f"u{image.dtype.itemsize}")
 
     def work(member: int) -> None:
         for s in team.share((slice(0, len(positions)),), member):
-            _cut(image, positions[s], size[0], size[1], patches[s])
+            if is_known:
+                _cut(pixels, positions[s], size[0], size[1], patches[s])
+            else:
+                raw = np.empty(patches[s].shape, dtype=pixels.dtype)
+                _cut(pixels, positions[s], size[0], size[1], raw)
+                patches[s] = raw.view(image.dtype)
             if center or scale:
                 _normalise(patches[s], center, scale)
 

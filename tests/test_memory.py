@@ -1,0 +1,72 @@
+"""Bounds on memory, measured in a process of their own."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="peak memory is read from /proc"
+)
+
+
+def peak_growth(program: str) -> int:
+    """Return by how many bytes the peak memory of a process grows while `run()` runs."""
+    harness = """
+    import numpy as np
+    from pathlib import Path
+    from somf import DictionaryLearning
+
+    def status(name):
+        line = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(name)]
+        return int(line[0].split()[1]) * 1024
+
+    rng = np.random.default_rng(0)
+    {program}
+    warm = rng.standard_normal((200, 50)).astype(np.float32)
+    for reduction in (1, 4):
+        DictionaryLearning(10, reduction=reduction, **params).fit(warm)  # imports, compilation
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = status("VmRSS")
+    run()
+    print(status("VmHWM") - before)
+    """
+    code = textwrap.dedent(harness).format(program=textwrap.dedent(program).strip())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("reduction", [1, 4, 12])
+@pytest.mark.parametrize(
+    ("params", "per_sample"),
+    [
+        ({}, "2 * k + R"),
+        ({"surrogate": "incremental", "code_estimator": "exact"}, "2 * k + R"),
+        ({"code_estimator": "masked"}, "0"),
+    ],
+    ids=["averaged", "incremental", "masked"],
+)
+def test_memory_beyond_the_data_is_bounded(reduction, params, per_sample):
+    n, p, k, R = 3000, 60_000, 64, 2 * reduction
+    grown = peak_growth(f"""
+params = {params!r}
+X = np.lib.stride_tricks.as_strided(
+    rng.standard_normal({p} + {n}).astype(np.float32), ({n}, {p}), (4, 4))
+run = lambda: DictionaryLearning({k}, reduction={reduction}, random_state=0, **params).fit(X)
+""")
+    numbers = 6 * p * k + n * eval(per_sample, {"k": k, "R": R})
+    assert grown <= 4 * numbers + 300e6
+    assert grown < 0.6 * n * p * 4  # nothing like a copy of the data
+
+
+def test_block_masks_need_nothing_of_size_n_k_squared():
+    n, k = 20_000, 100
+    grown = peak_growth(f"""
+params = {{}}
+X = rng.standard_normal(({n}, 100)).astype(np.float32)
+run = lambda: DictionaryLearning({k}, n_epochs=2, random_state=0, **params).fit(X)
+""")
+    assert grown < 0.25 * n * k * k * 4
