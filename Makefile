@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format bench clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -14,6 +14,9 @@ lint: .venv/dev ## check style, types and formatting
 
 format: .venv/dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix && $(BIN)/ruff format
+
+bench: .venv/bench ## measure speed, against the floor and against peers (ten minutes)
+	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.scaling
 
 clean: ## remove what the other targets made
 	rm -rf .venv demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,34 +5,40 @@
 Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
 
 1. Seconds per iteration by stage, for r = 1, 4, 12 and every code estimator, next to the floor: the
-   BLAS calls that an iteration cannot avoid, on arrays of the same shape, with BLAS's own threads.
+   BLAS calls that an iteration cannot avoid, on arrays of the same shape, with BLAS's own threads;
+   and once more with rows shared out among the threads, as somf does it, which is faster.
    Configurations take turns; medians over rounds, with the spread (the quartiles).
-2. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches what
+2. The same for sparse PCA, NMF, elastic-net atoms and sparse data at r = 4.
+3. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches what
    they have reached, judged by one evaluator on the same held-out patches.
 """
 
 import argparse
 import json
+import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import get_blas_funcs
+from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.machine import facts
 from benchmarks.scenes import in_memory, indian_pines
-from somf import DictionaryLearning, ImagePatches
+from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.coding import Coder
 from somf.data import Loader, as_source, epoch_order
 from somf.kernels import kernels_for
 from somf.penalties import CodePenalty
 from somf.solver import Solver
 from somf.start import start
-from somf.threads import threads
+from somf.threads import team_for, threads
 from somf.typing import Array
 
 K, ALPHA, BATCH = 100, 0.1, 50
@@ -72,10 +78,17 @@ class Kernels:
 class Run:
     """A fit that is advanced a few iterations at a time."""
 
-    def __init__(self, X: Any, reduction: float, code_estimator: str) -> None:
-        model = DictionaryLearning(
-            K, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator, random_state=0
-        )
+    def __init__(
+        self,
+        X: Any,
+        reduction: float,
+        code_estimator: str,
+        k: int = K,
+        batch_size: int = BATCH,
+        kind: Callable[..., MatrixFactorization] = DictionaryLearning,
+    ) -> None:
+        self.batch_size = batch_size
+        model = kind(k, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator)
         source = as_source(X)
         config = model._config().for_features(source.shape[1])
         ids = np.arange(source.shape[0])
@@ -102,8 +115,114 @@ class Run:
         self.stopwatch.seconds.clear()
         begin = perf_counter()
         for _ in range(n_iter):
-            at = (self.state.n_iter * BATCH) % (len(self.order) - BATCH)
-            batch = self.order[at : at + BATCH]
+            at = (self.state.n_iter * self.batch_size) % (len(self.order) - self.batch_size)
+            batch = self.order[at : at + self.batch_size]
+            self.solver.step(self.loader.load(batch), batch)
+        total = perf_counter() - begin
+        seconds = {stage: self.stopwatch.seconds[stage] for stage in STAGES}
+        seconds["other"] = total - sum(seconds.values())
+        return {stage: 1e3 * s / n_iter for stage, s in (seconds | {"total": total}).items()}
+
+
+def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[float, float]]:
+    """Return a function that times the BLAS calls of one iteration, in milliseconds.
+
+    Once as plain calls with BLAS's own threads, once with rows shared out among single-threaded
+    calls. One call at a time, several times in a row: taking turns, the thread pools of NumPy's and
+    SciPy's BLAS would get into each other's way, which is not unavoidable.
+    """
+    rng = np.random.default_rng(0)
+    q = round(p / reduction)
+    seen = p if code_estimator == "exact" else q
+    D, B = (rng.standard_normal((p, K), dtype=np.float32) for _ in range(2))
+    X, code = (rng.standard_normal((BATCH, m), dtype=np.float32) for m in (p, K))
+    C = rng.standard_normal((K, K), dtype=np.float32)
+    gemm = get_blas_funcs("gemm", (B,))
+    calls: list[tuple[int, Callable[[slice], object]]] = [
+        (q, lambda s: D[s].T @ D[s]),
+        (seen, lambda s: X[:, s] @ D[s]),
+        (q, lambda s: D[s] @ C),
+    ]
+
+    def plain() -> float:
+        update = partial(gemm, 1.0, code.T, X.T, beta=0.9, c=B.T, trans_b=True, overwrite_c=True)
+        products = [partial(call, slice(0, n_rows)) for n_rows, call in calls]
+        return sum(median(timed(call) for _ in range(9)) for call in (*products, update))
+
+    def shared() -> float:
+        def share(n_rows: int, call: Callable[[slice], object]) -> Callable[[], object]:
+            rows = (slice(0, n_rows),)
+            return lambda: team.run(lambda t: [call(s) for s in team.share(rows, t)])
+
+        with threads(None):
+            team = team_for(2**60)
+            everything = [share(n_rows, call) for n_rows, call in calls]
+            everything.append(lambda: kernels_for("cpu").accumulate(B, X, code, 0.9))
+            return sum(median(timed(call) for _ in range(9)) for call in everything)
+
+    return lambda: (1e3 * plain(), 1e3 * shared())
+
+
+def timed(*args: Any) -> Any:
+            begin = perf_counter()
+            result = method(*args)
+            self.seconds[stage] += perf_counter() - begin
+            return result
+
+        setattr(owner, name, timed)
+
+
+class Kernels:
+    """The kernels of the CPU, as an object whose methods can be watched."""
+
+    def __init__(self) -> None:
+        cpu = kernels_for("cpu")
+        for name in ("correlate", "gram", "squared_norms", "accumulate", "solve_codes"):
+            setattr(self, name, getattr(cpu, name))
+
+
+class Run:
+    """A fit that is advanced a few iterations at a time."""
+
+    def __init__(
+        self,
+        X: Any,
+        reduction: float,
+        code_estimator: str,
+        k: int = K,
+        batch_size: int = BATCH,
+        kind: Callable[..., MatrixFactorization] = DictionaryLearning,
+    ) -> None:
+        self.batch_size = batch_size
+        model = kind(k, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator)
+        source = as_source(X)
+        config = model._config().for_features(source.shape[1])
+        ids = np.arange(source.shape[0])
+        self.state = start(config, source, ids, seed=0, is_finite=True)
+        self.solver = Solver(config, self.state)
+        self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
+        self.order = epoch_order(ids, 0, 0)
+        self.stopwatch = Stopwatch()
+        codes = Kernels()
+        self.solver.kernels = codes  # type: ignore[assignment] # the step uses it for codes alone
+        for owner, name, stage in (
+            (self.loader, "load", "load"),
+            (self.solver.masks, "draw", "mask"),
+            (self.solver.regression, "estimate", "regression"),
+            (codes, "solve_codes", "codes"),
+            (self.solver.surrogate, "add", "surrogate"),
+            (self.solver.dictionary, "update", "dictionary"),
+            (self.solver.book, "dictionary_changed", "dictionary"),
+        ):
+            self.stopwatch.watch(owner, name, stage)
+
+    def advance(self, n_iter: int) -> dict[str, float]:
+        """Do some iterations; return milliseconds per iteration of every stage and in all."""
+        self.stopwatch.seconds.clear()
+        begin = perf_counter()
+        for _ in range(n_iter):
+            at = (self.state.n_iter * self.batch_size) % (len(self.order) - self.batch_size)
+            batch = self.order[at : at + self.batch_size]
             self.solver.step(self.loader.load(batch), batch)
         total = perf_counter() - begin
         seconds = {stage: self.stopwatch.seconds[stage] for stage in STAGES}
@@ -128,15 +247,18 @@ def floor(p: int, reduction: float, code_estimator: str) -> Callable[[], float]:
     )
 
     def measure() -> float:
-        total = 0.0
-        for call in calls:
-            call()  # BLAS threads may have gone to sleep
-            begin = perf_counter()
-            call()
-            total += perf_counter() - begin
-        return 1e3 * total
+        # One call at a time, several times in a row: taking turns, the thread pools of NumPy's and
+        # SciPy's BLAS would get into each other's way, which is not unavoidable.
+        return 1e3 * sum(median(timed(call) for _ in range(9)) for call in calls)
 
     return measure
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Return the seconds that a call takes."""
+    begin = perf_counter()
+    call()
+    return perf_counter() - begin
 
 
 def summary(values: list[float]) -> dict[str, float]:
@@ -145,19 +267,25 @@ def summary(values: list[float]) -> dict[str, float]:
     return {"median": middle, "low": low, "high": high}
 
 
+def ratio(times: dict[str, list[float]], floor: str) -> dict[str, float]:
+    """Return how many times its floor an iteration takes."""
+    return summary([a / b for a, b in zip(times["total"], times[floor], strict=True)])
+
+
 def measure_iterations(X: Any, n_rounds: int, n_iter: int) -> list[dict[str, Any]]:
     """Return the times of all configurations and their floors, measured in turns."""
     p = X.shape[1]
     cases = [(r, e) for r in REDUCTIONS for e in (ESTIMATORS if r > 1 else ("masked",))]
     runs = {case: Run(X, *case) for case in cases}
-    floors = {case: floor(p, *case) for case in cases}
+    floor = {case: floors(p, *case) for case in cases}
     times: dict[Any, dict[str, list[float]]] = {c: defaultdict(list) for c in cases}
     with threads(None):
         for case in cases:
             runs[case].advance(5)  # compile, and leave the first large steps behind
     for _ in range(n_rounds):
         for case in cases:
-            times[case]["floor"].append(median(floors[case]() for _ in range(5)))
+            for name, milliseconds in zip(("floor", "shared floor"), floor[case](), strict=True):
+                times[case][name].append(milliseconds)
             with threads(None):
                 for stage, milliseconds in runs[case].advance(n_iter).items():
                     times[case][stage].append(milliseconds)
@@ -166,12 +294,42 @@ def measure_iterations(X: Any, n_rounds: int, n_iter: int) -> list[dict[str, Any
             "reduction": r,
             "code_estimator": e if r > 1 else "all the same",
             "milliseconds": {stage: summary(values) for stage, values in times[r, e].items()},
-            "ratio": summary(
-                [a / b for a, b in zip(times[r, e]["total"], times[r, e]["floor"], strict=True)]
-            ),
+            "ratio": ratio(times[r, e], "floor"),
+            "ratio to the shared floor": ratio(times[r, e], "shared floor"),
         }
         for r, e in cases
     ]
+
+
+def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
+    """Return milliseconds per iteration of other problems than dictionary learning, at r = 4."""
+    dense, positive = X[:2000], np.abs(X[:2000])
+    sparse = sp.csr_array(np.where(positive > np.quantile(positive[:50], 0.95), X[:2000], 0))
+    cases = {
+        "dictionary learning": (dense, DictionaryLearning),
+        "sparse PCA": (dense, SparsePCA),
+        "NMF": (positive, NMF),
+        "elastic-net atoms": (dense, partial(MatrixFactorization, atom_l1_ratio=0.5)),
+        "5 % sparse data": (sparse, DictionaryLearning),
+    }
+    runs = {name: Run(data, 4, "averaged", kind=kind) for name, (data, kind) in cases.items()}
+    times: dict[str, list[dict[str, float]]] = defaultdict(list)
+    with threads(None):
+        for run in runs.values():
+            run.advance(5)
+        for _ in range(n_rounds):
+            for name, run in runs.items():
+                times[name].append(run.advance(n_iter))
+    plain = [t["total"] for t in times["dictionary learning"]]
+    return {
+        name: {
+            "milliseconds": {stage: summary([t[stage] for t in rounds]) for stage in rounds[0]},
+            "times dictionary learning": summary(
+                [t["total"] / p for t, p in zip(rounds, plain, strict=True)]
+            ),
+        }
+        for name, rounds in times.items()
+    }
 
 
 class Evaluator:
@@ -196,9 +354,10 @@ def fit_scikit_learn(X: Array, init: Array) -> tuple[float, Array]:
         K, alpha=ALPHA, batch_size=BATCH, max_iter=1, dict_init=init, fit_algorithm="cd",
         shuffle=True, random_state=0, tol=0, max_no_improvement=None,
     )  # fmt: skip
-    begin = perf_counter()
-    peer.fit(X)
-    return perf_counter() - begin, peer.components_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        seconds = timed(lambda: peer.fit(X))
+    return seconds, peer.components_
 
 
 def fit_spams(X: Array, init: Array) -> tuple[float, Array]:
@@ -234,7 +393,7 @@ def fit_somf(
             batch = order[position : position + BATCH]
             solver.step(loader.load(batch), batch)
             seconds += perf_counter() - begin
-            if n % 4 == 3 or position + BATCH >= len(ids):
+            if n % 8 == 7 or (n < 16 and n % 2) or position + BATCH >= len(ids):
                 curve.append((seconds, evaluate(state.components)))
     return curve
 
@@ -273,15 +432,25 @@ def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]
 
 def print_iterations(rows: list[dict[str, Any]]) -> None:
     """Print milliseconds per iteration."""
-    columns = (*STAGES, "total", "floor")
-    print("r   estimator    " + "".join(f"{c:>11}" for c in columns) + "   ratio")
+    columns = (*STAGES, "total", "floor", "shared floor")
+    print("r   estimator    " + "".join(f"{c:>13}" for c in columns) + "   ratios")
     for row in rows:
-        times, ratio = row["milliseconds"], row["ratio"]
+        times = row["milliseconds"]
+        ratios = (row["ratio"], row["ratio to the shared floor"])
         print(
             f"{row['reduction']:<4}{row['code_estimator']:<13}"
-            + "".join(f"{times[c]['median']:>11.2f}" for c in columns)
-            + f"   {ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+            + "".join(f"{times[c]['median']:>13.2f}" for c in columns)
+            + "".join(f"   {x['median']:.2f} ({x['low']:.2f} to {x['high']:.2f})" for x in ratios)
         )
+
+
+def print_variants(variants: dict[str, Any]) -> None:
+    """Print how other problems compare with dictionary learning."""
+    print()
+    for name, row in variants.items():
+        times, factor = row["milliseconds"], row["times dictionary learning"]
+        stages = ", ".join(f"{s} {times[s]['median']:.1f}" for s in STAGES)
+        print(f"{name:<20}{times['total']['median']:>7.1f} ms, {factor['median']:.2f} × ({stages})")
 
 
 def print_peers(result: dict[str, Any]) -> None:
@@ -309,6 +478,8 @@ def main() -> None:
     result: dict[str, Any] = {"machine": facts(), "shape": X.shape, "k": K, "batch": BATCH}
     result["iterations"] = measure_iterations(X, options.rounds, options.iterations)
     print_iterations(result["iterations"])
+    result["variants"] = measure_variants(X, options.rounds, options.iterations)
+    print_variants(result["variants"])
     if not options.no_peers:
         result |= measure_peers(X, test, max(3, options.rounds // 2))
         print_peers(result)

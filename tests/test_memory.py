@@ -39,7 +39,7 @@ def peak_growth(program: str) -> int:
     return int(done.stdout)
 
 
-@pytest.mark.parametrize("reduction", [1, 4, 12])
+@pytest.mark.parametrize("reduction", [1, 12])
 @pytest.mark.parametrize(
     ("params", "per_sample"),
     [
@@ -50,7 +50,7 @@ def peak_growth(program: str) -> int:
     ids=["averaged", "incremental", "masked"],
 )
 def test_memory_beyond_the_data_is_bounded(reduction, params, per_sample):
-    n, p, k, R = 3000, 60_000, 64, 2 * reduction
+    n, p, k, R = 1000, 180_000, 32, 2 * reduction
     grown = peak_growth(f"""
 params = {params!r}
 X = np.lib.stride_tricks.as_strided(

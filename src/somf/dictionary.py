@@ -1,6 +1,6 @@
 """The atoms: where they start, how they move, and what becomes of those that nobody uses."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -59,21 +59,30 @@ class Dictionary:
         """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
         D_s, rows = subset.of_features(self.state.D)
         B_s, _ = subset.of_features(self.state.B)
-        frozen = self.state.norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
+        norms = self.state.norms
+        if subset.is_whole_blocks:
+            frozen = norms.sum(axis=0) - norms[list(subset.blocks)].sum(axis=0)
+        else:
+            frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
         budget = np.clip(1 - frozen, 0, 1)
         self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
         subset.write_back(self.state.D, D_s)
-        self._measure(subset.blocks)
 
-    def recompute(self) -> None:
-        """Take notice that D has changed anywhere."""
-        self._measure(range(len(self.blocks)))
+    def measure(self, blocks: Iterable[int], grams: Array | None) -> None:
+        """Bring the norms of atoms inside some blocks up to date.
 
-    def _measure(self, blocks: Any) -> None:
+        Parameters
+        ----------
+        blocks : iterable of int
+        grams : ndarray of shape (R, k, k), optional
+            Gram matrices of the blocks, whose diagonals are the norms of the ℓ2 ball.
+        """
         for g in blocks:
-            self.state.norms[g] = self.kernels.atom_norms(
-                self.state.D, (self.blocks[g],), self.ball
-            )
+            if grams is not None and self.ball.l1_ratio == 0.0:
+                norms = np.diagonal(grams[g])
+            else:
+                norms = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
+            self.state.norms[g] = norms
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
@@ -113,5 +122,4 @@ class Dictionary:
         if state.memory is not None:
             state.memory.forget_atoms(atoms)
         state.n_averaged = 0
-        self.recompute()
         return True

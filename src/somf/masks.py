@@ -33,6 +33,11 @@ class Subset:
     blocks: tuple[int, ...]
     scale: float
 
+    @property
+    def is_whole_blocks(self) -> bool:
+        """Whether the subset is the union of its blocks, rather than a part of them."""
+        return isinstance(self.rows, tuple)
+
     def of_features(self, D: Array) -> tuple[Array, Slices]:
         """Return an array and the rows in it that are those of the subset.
 

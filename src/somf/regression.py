@@ -40,9 +40,18 @@ class Quadratic:
 
 
 class GramBook(Protocol):
-    """Keeps account of DᵀD while D changes on subsets of its rows."""
+    """Keeps account of DᵀD while D changes on subsets of its rows.
+
+    Attributes
+    ----------
+    statistic_size : int
+        Numbers that describe a Gram matrix.
+    grams_of_blocks : ndarray of shape (R, k, k) or None
+        The current Gram matrix of every block of rows, where it is kept.
+    """
 
     statistic_size: int
+    grams_of_blocks: Array | None
 
     def of_subset(self, subset: Subset) -> Array:
         """Return the statistic of D_sᵀD_s."""
@@ -97,6 +106,7 @@ class BlockGrams:
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
         self.state, self.kernels, self.blocks = state, kernels, blocks
         self.statistic_size = len(blocks)
+        self.grams_of_blocks: Array | None = state.grams
 
     def of_subset(self, subset: Subset) -> Array:
         """Return ones at the blocks of the subset."""
@@ -145,6 +155,7 @@ class StoredGrams:
     def __init__(self, state: State, kernels: Kernels, keep_all: bool) -> None:
         self.state, self.kernels, self.keep_all = state, kernels, keep_all
         self.statistic_size = state.C.size
+        self.grams_of_blocks: Array | None = None
 
     def of_subset(self, subset: Subset) -> Array:
         """Return D_sᵀD_s itself."""

@@ -75,12 +75,19 @@ class Solver:
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
         self.book.dictionary_changed(subset)
+        self.dictionary.measure(subset.blocks, self.book.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += len(code)
         state.last_used[code.any(axis=0)] = state.n_samples_seen
         if self.dictionary.replace_unused(X, objective):
-            self.book.recompute()
+            self.take_notice()
+
+    def take_notice(self) -> None:
+        """Bring up to date what is known of the dictionary after it has changed anywhere."""
+        self.book.recompute()
+        everything = range(len(self.masks.blocks))
+        self.dictionary.measure(everything, self.book.grams_of_blocks)
 
     def blank_memory(self, ids: Ints) -> SampleMemory:
         """Return the memory of samples that have never been seen."""

@@ -107,8 +107,7 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
         memory=None,
     )
     solver = Solver(config, state)
-    solver.dictionary.recompute()
-    solver.book.recompute()
+    solver.take_notice()
     if sample_ids is not None and config.remembers_samples:
         state.memory = solver.blank_memory(sample_ids)
     return state

@@ -14,7 +14,10 @@ from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from somf.typing import Array
 
 T = TypeVar("T")
 
@@ -32,6 +35,7 @@ class Team:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self._scratch: dict[tuple[int, str], Array] = {}
         self._barrier = threading.Barrier(size)
         self._pool: ThreadPoolExecutor | None = None
         if size > 1:
@@ -84,8 +88,23 @@ class Team:
             offset += s.stop - s.start
         return mine
 
+    def scratch(
+        self, member: int, name: str, shape: tuple[int, int], dtype: np.dtype[Any]
+    ) -> Array:
+        """Return an array with anything in it, that of the last call where it is large enough.
+
+        Memory that is new to the process costs more than what is computed in it.
+        """
+        key = (member, name)
+        size = shape[0] * shape[1]
+        known = self._scratch.get(key)
+        if known is None or known.dtype != dtype or known.size < size:
+            known = self._scratch[key] = np.empty(size, dtype=dtype)
+        return known[:size].reshape(shape)
+
     def close(self) -> None:
-        """End the threads."""
+        """End the threads, and let go of scratch memory."""
+        self._scratch.clear()
         if self._pool is not None:
             self._pool.shutdown()
 
@@ -105,7 +124,7 @@ def threads(n_threads: int | None) -> Iterator[None]:
     from numba.core import config
 
     n_threads = min(n_threads or config.NUMBA_NUM_THREADS, config.NUMBA_NUM_THREADS)
-    team = Team(n_threads) if n_threads > 1 else ALONE
+    team = Team(n_threads)
     token = _current.set(team)
     try:
         with _blas().limit(limits=1):

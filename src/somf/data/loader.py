@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.source import Source
+from somf.data.source import ArraySource, Source
 from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix
 
@@ -63,14 +63,15 @@ class Loader:
         ValueError
             If one of the samples has an entry that is not finite.
         """
-        rows = self.source.rows(ids)
+        rows: Any
+        if isinstance(self.source, ArraySource) and self.permutation is not None:
+            rows = self._gather(self.source.X, ids, self.permutation)  # in one pass
+        else:
+            rows = self.source.rows(ids)
+            if isinstance(rows, np.ndarray) and self.permutation is not None:
+                rows = self._gather(rows, np.arange(len(rows)), self.permutation)
         if isinstance(rows, np.ndarray):
-            if self.permutation is None:
-                X = np.ascontiguousarray(rows, dtype=self.dtype)
-            else:
-                from somf.kernels.gather import permute_columns  # Numba is slow to import
-
-                X = permute_columns(rows, self.permutation, self.dtype)
+            X = np.ascontiguousarray(rows, dtype=self.dtype)
             self._check(X, X, ids)
             return X
         sparse = sp.csr_array(rows, dtype=self.dtype)
@@ -80,6 +81,11 @@ class Loader:
             columns = self._column[sparse.indices].astype(sparse.indices.dtype)
             sparse = sp.csr_array((sparse.data, columns, sparse.indptr), shape=sparse.shape)
         return sparse.tocsc()
+
+    def _gather(self, X: Array, ids: Ints, permutation: Ints) -> Array:
+        from somf.kernels.gather import gather  # Numba is slow to import
+
+        return gather(np.asarray(X), ids, permutation, self.dtype)
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
         _check_finite(X, entries, ids)

@@ -70,13 +70,18 @@ def gram(D: Array, rows: Slices) -> Array:
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    total = np.zeros(X.shape[0], dtype=X.dtype)
-    for s in rows:
-        if isinstance(X, np.ndarray):
-            total += np.einsum("ij,ij->i", X[:, s], X[:, s])
-        else:
-            _square_columns(X.indptr, X.indices, X.data, s.start, s.stop, total)
-    return total
+    team = team_for(2 * X.shape[0] * sum(s.stop - s.start for s in rows))
+
+    def work(member: int) -> Array:
+        total = np.zeros(X.shape[0], dtype=X.dtype)
+        for s in team.share(rows, member):
+            if isinstance(X, np.ndarray):
+                total += np.einsum("ij,ij->i", X[:, s], X[:, s])
+            else:
+                _square_columns(X.indptr, X.indices, X.data, s.start, s.stop, total)
+        return total
+
+    return np.asarray(sum(team.run(work)))
 
 
 @jit
@@ -98,10 +103,20 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
                 continue
             for start in range(s.start, s.stop, ROWS_PER_CHUNK):
                 chunk = slice(start, min(start + ROWS_PER_CHUNK, s.stop))
-                B[chunk] *= decay
-                B[chunk] += X[:, chunk].T @ code
+                size = (chunk.stop - start, B.shape[1])
+                product = team.scratch(member, "product", size, B.dtype)
+                np.matmul(X[:, chunk].T, code, out=product)
+                _scale_and_add(B[chunk], decay, product)
 
     team.run(work)
+
+
+@jit
+def _scale_and_add(B: Array, decay: float, product: Array) -> None:
+    factor = B.dtype.type(decay)
+    for row in range(len(B)):
+        for j in range(B.shape[1]):
+            B[row, j] = factor * B[row, j] + product[row, j]
 
 
 @jit

@@ -67,25 +67,37 @@ def _update_in_l2_ball(
 
     def work(member: int) -> None:
         chunks = _chunks(team.share(rows, member))
-        panels = [np.empty((c.stop - c.start, 2 * width), dtype=D.dtype) for c in chunks]
+        n_rows = [c.stop - c.start for c in chunks]
+        panel = team.scratch(member, "panel", (sum(n_rows), 2 * width), D.dtype)
+        panels = np.split(panel, np.cumsum(n_rows)[:-1])
+        product = team.scratch(member, "product", (ROWS_PER_CHUNK, width), D.dtype)
         weights = np.empty((0, 0))
         for n, J in enumerate(blocks):
             m = J.stop - J.start
             K = np.zeros((2 * m, 2 * m))
             for chunk, P in zip(chunks, panels, strict=True):
                 if n > 0:
-                    D[chunk, blocks[n - 1]] = P[:, : len(weights)] @ weights
-                _fill(D[chunk, J], B[chunk, J], D[chunk] @ columns[n], inverse[J], P)
-                K += P[:, : 2 * m].T @ P[:, : 2 * m]
+                    _finish(D, chunk, blocks[n - 1], P, weights, product)
+                P_J = P[:, : 2 * m]
+                R = np.matmul(D[chunk], columns[n], out=product[: len(P), :m])
+                _fill(D[chunk, J], B[chunk, J], R, inverse[J], P_J)
+                K += P_J.T @ P_J
             shares[n][member] = K
             team.wait()
             total = np.asarray(sum(shares[n][other] for other in range(team.size)))
             weights = _combine(total, C[J, J].astype(np.float64), usable[J], budget[J])
             weights = weights.astype(D.dtype)
         for chunk, P in zip(chunks, panels, strict=True):
-            D[chunk, blocks[-1]] = P[:, : len(weights)] @ weights
+            _finish(D, chunk, blocks[-1], P, weights, product)
 
     team.run(work)
+
+
+def _finish(D: Array, chunk: slice, J: slice, P: Array, weights: Array, scratch: Array) -> None:
+    """Set the atoms of a block to their combinations of the columns of P."""
+    D[chunk, J] = np.matmul(
+        P[:, : len(weights)], weights, out=scratch[: len(P), : J.stop - J.start]
+    )
 
 
 @jit

@@ -9,30 +9,31 @@ from somf.threads import team_for
 from somf.typing import Array, Ints
 
 
-def permute_columns(rows: Array, permutation: Ints, dtype: np.dtype[Any]) -> Array:
-    """Return rows[:, permutation] in another type.
+def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> Array:
+    """Return X[ids][:, permutation] in another type.
 
     Parameters
     ----------
-    rows : ndarray of shape (b, p)
+    X : ndarray of shape (n, p)
+    ids : ndarray of shape (b,)
     permutation : ndarray of shape (p,)
     dtype : numpy.dtype
 
     Returns
     -------
-    permuted : ndarray of shape (b, p)
+    rows : ndarray of shape (b, p)
     """
-    if not _is_known(rows.dtype):
-        rows = rows.astype(dtype)
-    permuted = np.empty(rows.shape, dtype=dtype)
+    if not _is_known(X.dtype):
+        X, ids = X[ids].astype(dtype), np.arange(len(ids))
+    rows = np.empty((len(ids), len(permutation)), dtype=dtype)
     team = team_for(4 * rows.size)
 
     def work(member: int) -> None:
-        for s in team.share((slice(0, len(rows)),), member):
-            _permute(rows[s], permutation, permuted[s])
+        for s in team.share((slice(0, len(ids)),), member):
+            _gather(X, ids[s], permutation, rows[s])
 
     team.run(work)
-    return permuted
+    return rows
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
@@ -41,10 +42,11 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
 
 
 @jit
-def _permute(rows: Array, permutation: Ints, permuted: Array) -> None:
-    for i in range(len(rows)):
+def _gather(X: Array, ids: Ints, permutation: Ints, rows: Array) -> None:
+    for i in range(len(ids)):
+        row = X[ids[i]]
         for column in range(len(permutation)):
-            permuted[i, column] = rows[i, permutation[column]]
+            rows[i, column] = row[permutation[column]]
 
 
 def cut_patches(
