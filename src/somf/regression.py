@@ -120,19 +120,16 @@ class BlockGrams:
 
     def expand(self, statistics: Array) -> Array:
         """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
-        return self._combine(statistics, self.state.grams)
+        return self.kernels.combine(statistics, self.state.grams)
 
     def expand_averages(self, past: Array, present: Array) -> Array:
         """Return the same with aged matrices for the past and current ones for the present."""
-        return self._combine(past, self.state.aged_grams) + self.expand(present)
+        grams = np.concatenate([self.state.aged_grams, self.state.grams])
+        return self.kernels.combine(np.hstack([past, present]), grams)
 
     def age(self, pace: float) -> None:
         """Let the aged matrices follow the current ones."""
         self.state.aged_grams += pace * (self.state.grams - self.state.aged_grams)
-
-    def _combine(self, statistics: Array, grams: Array) -> Array:
-        k = grams.shape[-1]
-        return np.asarray(statistics @ grams.reshape(-1, k * k)).reshape(-1, k, k)
 
     def dictionary_changed(self, subset: Subset) -> None:
         """Compute the Gram matrices of the blocks of a subset anew."""

@@ -258,6 +258,18 @@ def test_products_are_products_for_dense_and_sparse_samples(kernels, dtype, spar
 
 @KERNELS
 @DTYPES
+def test_combinations_of_gram_matrices_are_weighted_sums(kernels, dtype):
+    rng = np.random.default_rng(0)
+    weights = rng.random((7, 3)).astype(dtype)
+    grams = rng.random((3, 4, 4)).astype(dtype)
+    combined = kernels.combine(weights, grams)
+    expected = [sum(w * G for w, G in zip(row, grams, strict=True)) for row in weights]
+    np.testing.assert_allclose(combined, expected, rtol=1e-5)
+    assert combined.dtype == dtype
+
+
+@KERNELS
+@DTYPES
 @pytest.mark.parametrize("mu", RATIOS)
 def test_atom_norms_are_norms(kernels, dtype, mu):
     D = np.random.default_rng(0).standard_normal((30, 4)).astype(dtype)

@@ -45,6 +45,20 @@ class Kernels(Protocol):
         """
         ...
 
+    def combine(self, weights: Array, grams: Array) -> Array:
+        """Return sums of Gram matrices, Σ_g ω[g] G_g for every row ω.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (m, R)
+        grams : ndarray of shape (R, k, k)
+
+        Returns
+        -------
+        combined : ndarray of shape (m, k, k)
+        """
+        ...
+
     def squared_norms(self, X: Matrix, rows: Slices) -> Array:
         """Return ‖x‖² of every sample over some features.
 

@@ -17,6 +17,7 @@ from somf.typing import Array, Matrix, Slices
 __all__ = [
     "accumulate",
     "atom_norms",
+    "combine",
     "correlate",
     "gram",
     "solve_codes",
@@ -66,6 +67,20 @@ def gram(D: Array, rows: Slices) -> Array:
         return G
 
     return np.asarray(sum(team.run(work)))
+
+
+def combine(weights: Array, grams: Array) -> Array:
+    """See `Kernels.combine`."""
+    m, (R, k, _) = len(weights), grams.shape
+    combined = np.empty((m, k * k), dtype=grams.dtype)
+    team = team_for(2 * m * grams.size)
+
+    def work(member: int) -> None:
+        for s in team.share((slice(0, m),), member):
+            np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
+
+    team.run(work)
+    return combined.reshape(m, k, k)
 
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:

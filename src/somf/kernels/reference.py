@@ -21,6 +21,11 @@ def gram(D: Array, rows: Slices) -> Array:
     return D[_listed(rows)].T @ D[_listed(rows)]
 
 
+def combine(weights: Array, grams: Array) -> Array:
+    """See `Kernels.combine`."""
+    return np.asarray(np.einsum("mr,rjk->mjk", weights, grams))
+
+
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
     X_s = X[:, _listed(rows)]
