@@ -244,7 +244,10 @@ class Regression:
         present = (subset.scale * gamma)[:, None] * self.book.of_subset(subset)
         memory.beta[slots], memory.sq_norm[slots] = beta, sq_norm
         memory.gram[slots] = past + present
-        grams = self.book.expand_averages(past, present)
+        if (gamma == 1).all():  # nobody has a past, and all have the same present
+            grams = self.book.expand(present[:1])
+        else:
+            grams = self.book.expand_averages(past, present)
         if memory is self.state.memory:
             self._age(gamma, len(memory.ids))
         return Quadratic(grams, beta, sq_norm)

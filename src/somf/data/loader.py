@@ -46,6 +46,8 @@ class Loader:
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
+            if len(permutation) < 2**31:
+                self.permutation = permutation.astype(np.int32)  # it is read for every sample
 
     def load(self, ids: Ints) -> Matrix:
         """Return samples as a C-contiguous or CSC minibatch.
