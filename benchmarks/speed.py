@@ -218,7 +218,7 @@ def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
         "dictionary learning": (dense, DictionaryLearning),
         "sparse PCA": (dense, SparsePCA),
         "NMF": (positive, NMF),
-        "elastic-net atoms": (dense, partial(MatrixFactorization, atom_l1_ratio=0.5)),
+        "elastic-net atoms": (dense, partial(MatrixFactorization, atom_l1_ratio=0.5, l1_ratio=0.0)),
         "5 % sparse data": (sparse, DictionaryLearning),
     }
     runs = {name: Run(data, 4, "averaged", kind=kind) for name, (data, kind) in cases.items()}

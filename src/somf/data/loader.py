@@ -65,17 +65,26 @@ class Loader:
         ValueError
             If one of the samples has an entry that is not finite.
         """
-        rows: Any
-        if isinstance(self.source, ArraySource) and self.permutation is not None:
-            rows = self._gather(self.source.X, ids, self.permutation)  # in one pass
-        else:
-            rows = self.source.rows(ids)
-            if isinstance(rows, np.ndarray) and self.permutation is not None:
-                rows = self._gather(rows, np.arange(len(rows)), self.permutation)
+        if isinstance(self.source, ArraySource):
+            return self._dense(np.asarray(self.source.X), ids, ids)
+        rows = self.source.rows(ids)
         if isinstance(rows, np.ndarray):
-            X = np.ascontiguousarray(rows, dtype=self.dtype)
-            self._check(X, X, ids)
-            return X
+            return self._dense(rows, np.arange(len(rows)), ids)
+        return self._sparse(rows, ids)
+
+    def _dense(self, X: Array, picked: Ints, ids: Ints) -> Array:
+        """Pick rows, permute columns and convert, all in one pass."""
+        if self.permutation is None:
+            rows = np.asarray(X[picked], dtype=self.dtype, order="C")
+        else:
+            from somf.kernels.gather import gather  # Numba is slow to import
+
+            rows = gather(X, picked, self.permutation, self.dtype)
+        self._check(rows, rows, ids)
+        return rows
+
+    def _sparse(self, rows: sp.csr_array, ids: Ints) -> sp.csc_array:
+        """Add up repeated entries, permute columns and convert."""
         sparse = sp.csr_array(rows, dtype=self.dtype)
         sparse.sum_duplicates()
         self._check(sparse, sparse.data, ids)
@@ -83,11 +92,6 @@ class Loader:
             columns = self._column[sparse.indices].astype(sparse.indices.dtype)
             sparse = sp.csr_array((sparse.data, columns, sparse.indptr), shape=sparse.shape)
         return sparse.tocsc()
-
-    def _gather(self, X: Array, ids: Ints, permutation: Ints) -> Array:
-        from somf.kernels.gather import gather  # Numba is slow to import
-
-        return gather(np.asarray(X), ids, permutation, self.dtype)
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
         _check_finite(X, entries, ids)
