@@ -52,7 +52,7 @@ def main() -> None:
         alpha=0.1,
         reduction=options.reduction,
         n_epochs=options.epochs,
-        record_every=1200,
+        record_every=600,
         verbose=1,
         random_state=0,
     )

@@ -31,3 +31,21 @@ print(len(recorder.buffer))
 """
     run(program)
     assert run(program) == "0"
+
+
+def test_the_first_fit_reports_what_it_compiles_and_does_not_count_it(tmp_path):
+    program = f"""
+import logging, os
+os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
+logging.basicConfig(level=logging.INFO, format="%(message)s", stream=__import__("sys").stdout)
+import numpy as np
+from somf import DictionaryLearning
+
+X = np.random.default_rng(0).random((120, 40), dtype=np.float32)
+history = DictionaryLearning(5, random_state=0).fit(X).history_
+print(history["wall_seconds"][-1] > 2 * history["compute_seconds"][-1])
+"""
+    first, second = run(program), run(program)
+    assert "compiled kernels for" in first
+    assert first.endswith("True")
+    assert "compiled kernels" not in second

@@ -26,7 +26,8 @@ class Progress:
     n_samples_planned : int
         Samples that a fit without early stopping will have seen.
     compute_seconds : float
-        Time spent on loading and computing: not on validation, not in callbacks.
+        Time spent on loading and computing: not on validation, not in callbacks, and not on the
+        compilation of kernels at the very first fit.
     wall_seconds : float
         Time since the fit began.
     objective : float or None

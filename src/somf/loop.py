@@ -66,7 +66,10 @@ def run(
         for position in range(0, len(ids), config.batch_size):
             tick = perf_counter()
             batch = order[position : position + config.batch_size]
-            solver.step(loader.load(batch), batch)
+            if state.n_iter == 0:
+                tick += _first_step(solver, loader, batch)
+            else:
+                solver.step(loader.load(batch), batch)
             now = perf_counter()
 
             records_before = progress.n_samples_seen // record_every
@@ -84,6 +87,17 @@ def run(
                     record()
                 return progress.history
     return progress.history
+
+
+def _first_step(solver: Solver, loader: Loader, batch: Ints) -> float:
+    """Do the first step of a fit; return the seconds of it that went into compiling kernels."""
+    from somf.kernels.jit import compilation_watched  # Numba is slow to import
+
+    with compilation_watched() as seconds:
+        solver.step(loader.load(batch), batch)
+    if seconds() > 0:
+        logger.info("compiled kernels for %.1f s; they are kept on disk for next time", seconds())
+    return seconds()
 
 
 def _count_unused(state: State, progress: Progress) -> int:
