@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from somf import DictionaryLearning
+from somf import DictionaryLearning, SparsePCA
 from somf.threads import ALONE, Team, _current, team_for, threads
 
 
@@ -73,15 +73,19 @@ def test_blas_is_held_to_one_thread_while_the_context_lasts():
     assert blas_threads() == before
 
 
-def test_several_threads_may_compute_at_the_same_time():
-    def compute(seed):
-        X = np.random.default_rng(seed).standard_normal((60, 20))
-        return DictionaryLearning(5, n_threads=2, random_state=0).fit(X).components_
+@pytest.mark.parametrize("shared_work", [0, 10**12], ids=["teams", "alone"])
+def test_several_threads_may_compute_at_the_same_time(shared_work, monkeypatch):
+    monkeypatch.setattr("somf.threads.SMALLEST_SHARED_WORK", shared_work)
 
-    expected = [compute(seed) for seed in range(4)]
+    def compute(seed):
+        X = np.random.default_rng(seed).standard_normal((120, 20))
+        kind = (DictionaryLearning, SparsePCA)[seed % 2]
+        return kind(5, n_threads=2, code_tol=0, random_state=0).fit(X).components_
+
+    expected = [compute(seed) for seed in range(12)]
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(compute, range(4)))
-    np.testing.assert_array_equal(found, expected)
+        found = list(pool.map(compute, range(12)))
+    np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
 def test_threads_end_with_the_context():

@@ -31,10 +31,12 @@ class Team:
     Parameters
     ----------
     size : int
+    is_shared : bool
+        Whether several threads of the caller use this team, which then must not keep anything.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+    def __init__(self, size: int, is_shared: bool = False) -> None:
+        self.size, self.is_shared = size, is_shared
         self._scratch: dict[tuple[int, str], Array] = {}
         self._barrier = threading.Barrier(size)
         self._pool: ThreadPoolExecutor | None = None
@@ -95,6 +97,8 @@ class Team:
 
         Memory that is new to the process costs more than what is computed in it.
         """
+        if self.is_shared:
+            return np.empty(shape, dtype=dtype)
         key = (member, name)
         size = shape[0] * shape[1]
         known = self._scratch.get(key)
@@ -109,7 +113,7 @@ class Team:
             self._pool.shutdown()
 
 
-ALONE = Team(1)
+ALONE = Team(1, is_shared=True)
 _current: ContextVar[Team] = ContextVar("team", default=ALONE)
 
 
