@@ -95,7 +95,6 @@ class BlockMasks:
     """
 
     def __init__(self, n_features: int, reduction: float, seed: int) -> None:
-        self.n_features = n_features
         self.reduction = reduction
         self.seed = seed
         n_blocks = (

@@ -114,7 +114,11 @@ def _normalise(patches: Array, center: bool, scale: bool) -> None:
     rounding = (8 * np.finfo(patches.dtype).eps) ** 2
     for n in range(len(patches)):
         patch = patches[n]
-        mean = patch.mean() if center else patch.dtype.type(0)
+        offset = 0.0
+        if center:
+            for column in range(len(patch)):
+                offset += patch[column] - patch[0]  # so that a constant patch has exactly its mean
+        mean = patch.dtype.type(patch[0] + offset / len(patch)) if center else patch.dtype.type(0)
         before, after = 0.0, 0.0
         for column in range(len(patch)):
             before += patch[column] * patch[column]
