@@ -48,7 +48,9 @@ def test_partial_fit_takes_sparse_data():
 
 def test_sparse_data_is_never_densified():
     n, p = 2000, 20_000
-    X = sp.random_array((n, p), density=1e-3, format="csr", rng=0, dtype=np.float32)
+    rng = np.random.default_rng(0)
+    places = rng.integers(n, size=40_000), rng.integers(p, size=40_000)
+    X = sp.csr_array((rng.random(40_000, dtype=np.float32), places), shape=(n, p))
     model = DictionaryLearning(3, reduction=2, batch_size=100, random_state=0)
     model.fit(X[:200])  # compile first
     tracemalloc.start()
