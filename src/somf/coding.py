@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from somf.data import Loader
 from somf.kernels import Kernels
+from somf.kernels.host import to_host
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix
 
@@ -45,11 +46,12 @@ class Coder:
         """
         beta = self.kernels.correlate(X, self.D, self.rows)
         sq_norm = self.kernels.squared_norms(X, self.rows)
-        code = np.zeros_like(beta)
+        code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
             self.G[None], beta, sq_norm, self.penalty, self.tol, code
         )
-        resolution = 100 * np.finfo(code.dtype).eps * sq_norm
+        objective, gap, sq_norm = to_host(objective), to_host(gap), to_host(sq_norm)
+        resolution = 100 * np.finfo(gap.dtype).eps * sq_norm
         n_open = int(np.count_nonzero(gap > self.tol * objective + resolution))
         if n_open:
             warnings.warn(
@@ -78,10 +80,10 @@ class Coder:
         By Danskin's theorem ∇f̄(D) = (D Σαα ᵀ − Σxαᵀ) / n at the optimal codes. The maximum is a
         sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at stationary points.
         """
-        B, C = np.zeros_like(self.D, order="C"), np.zeros_like(self.G)
+        B, C = (self.kernels.zeros(tuple(A.shape), A) for A in (self.D, self.G))
         for _, X, code, _ in self.codes(loader, ids):
             self.kernels.accumulate(B, X, code, 1.0)
             self.kernels.accumulate(C, code, code, 1.0)
-        gradient = (self.D @ C - B) / len(ids)
-        here = np.einsum("ij,ij->j", gradient, self.D)
+        D, gradient = to_host(self.D), to_host((self.D @ C - B) / len(ids))
+        here = np.einsum("ij,ij->j", gradient, D)
         return float((here + ball.support(-gradient)).sum(dtype=np.float64))

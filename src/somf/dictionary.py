@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 
 import numpy as np
+import scipy.sparse as sp
 
 from somf.kernels import Kernels
+from somf.kernels.host import to_host
 from somf.masks import Subset
 from somf.penalties import AtomBall
 from somf.randomness import generator
 from somf.state import State
-from somf.typing import Array, Matrix
+from somf.typing import Array, Ints, Matrix
 
 
 def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
@@ -54,6 +56,7 @@ class Dictionary:
 
     def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
+        self._last_known_use = to_host(state.last_used)
 
     def update(self, subset: Subset) -> None:
         """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
@@ -64,7 +67,7 @@ class Dictionary:
             frozen = norms.sum(axis=0) - norms[list(subset.blocks)].sum(axis=0)
         else:
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
-        budget = np.clip(1 - frozen, 0, 1)
+        budget = (1 - frozen).clip(0, 1)
         self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
         subset.write_back(self.state.D, D_s)
 
@@ -79,7 +82,7 @@ class Dictionary:
         """
         for g in blocks:
             if grams is not None and self.ball.l1_ratio == 0.0:
-                norms = np.diagonal(grams[g])
+                norms = grams[g].diagonal()
             else:
                 norms = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
             self.state.norms[g] = norms
@@ -102,19 +105,19 @@ class Dictionary:
             Whether any atom was replaced.
         """
         state = self.state
-        unused = np.flatnonzero(state.n_samples_seen - state.last_used >= state.patience)
+        unused = self._find_unused()
         if unused.size == 0:
             return False
-        worst = np.argsort(-objective, kind="stable")[: unused.size]
-        rows = X[worst]
-        fresh = self.ball.stretch((rows if isinstance(rows, np.ndarray) else rows.toarray()).T)
+        worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
+        rows = to_host(X[worst]) if not isinstance(X, sp.csc_array) else X[worst].toarray()
+        fresh = self.ball.stretch(rows.T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
         if atoms.size == 0:
             return False
         state.last_used[atoms] = state.n_samples_seen
         state.patience[atoms] *= 2
-        state.D[:, atoms] = fresh
+        state.D[:, atoms] = self.kernels.to_device(fresh[:, : atoms.size])
         state.B[:, atoms] = 0
         state.C[atoms] = 0
         state.C[:, atoms] = 0
@@ -123,3 +126,19 @@ class Dictionary:
             state.memory.forget_atoms(atoms)
         state.n_averaged = 0
         return True
+
+    def _find_unused(self) -> Ints:
+        """Return the atoms whose patience has run out.
+
+        On a device `last_used` runs ahead of what is known of it here. By old knowledge an atom can
+        only seem to have been idle for too long, so a look at the device is rarely needed.
+        """
+        state = self.state
+
+        def out_of_patience() -> Ints:
+            idle = state.n_samples_seen - self._last_known_use
+            return np.flatnonzero(idle >= state.patience)
+
+        if out_of_patience().size > 0:
+            self._last_known_use = to_host(state.last_used)
+        return out_of_patience()

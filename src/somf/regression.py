@@ -14,8 +14,6 @@ G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from somf.kernels import Kernels
 from somf.masks import Subset
 from somf.state import SampleMemory, State
@@ -110,13 +108,13 @@ class BlockGrams:
 
     def of_subset(self, subset: Subset) -> Array:
         """Return ones at the blocks of the subset."""
-        statistic = np.zeros(len(self.blocks), dtype=self.state.D.dtype)
+        statistic = self.kernels.zeros((len(self.blocks),), self.state.D)
         statistic[list(subset.blocks)] = 1
         return statistic
 
     def of_all(self) -> Array:
         """Return ones at all blocks."""
-        return np.ones(len(self.blocks), dtype=self.state.D.dtype)
+        return self.kernels.zeros((len(self.blocks),), self.state.D) + 1
 
     def expand(self, statistics: Array) -> Array:
         """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
@@ -124,8 +122,9 @@ class BlockGrams:
 
     def expand_averages(self, past: Array, present: Array) -> Array:
         """Return the same with aged matrices for the past and current ones for the present."""
-        grams = np.concatenate([self.state.aged_grams, self.state.grams])
-        return self.kernels.combine(np.hstack([past, present]), grams)
+        grams = self.kernels.concatenate([self.state.aged_grams, self.state.grams], axis=0)
+        weights = self.kernels.concatenate([past, present], axis=1)
+        return self.kernels.combine(weights, grams)
 
     def age(self, pace: float) -> None:
         """Let the aged matrices follow the current ones."""
@@ -160,7 +159,8 @@ class StoredGrams:
 
     def of_all(self) -> Array:
         """Return DᵀD itself."""
-        return np.ravel(self.state.grams[0])
+        G: Array = self.state.grams[0]
+        return G.ravel()
 
     def expand(self, statistics: Array) -> Array:
         """Return the statistics as matrices."""
@@ -237,19 +237,22 @@ class Regression:
     def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)
         memory.n_visits[slots] += 1
-        gamma = (memory.n_visits[slots] ** -self.decay).astype(beta.dtype)
-        beta = (1 - gamma)[:, None] * memory.beta[slots] + gamma[:, None] * beta
-        sq_norm = (1 - gamma) * memory.sq_norm[slots] + gamma * sq_norm
-        past = (1 - gamma)[:, None] * memory.gram[slots]
+        weights = memory.n_visits[slots] ** -self.decay
+        gamma = self.kernels.to_device(weights.astype(memory.dtype))
+        take, put = self.kernels.take, self.kernels.put
+        beta = (1 - gamma)[:, None] * take(memory.beta, slots) + gamma[:, None] * beta
+        sq_norm = (1 - gamma) * take(memory.sq_norm, slots) + gamma * sq_norm
+        past = (1 - gamma)[:, None] * take(memory.gram, slots)
         present = (subset.scale * gamma)[:, None] * self.book.of_subset(subset)
-        memory.beta[slots], memory.sq_norm[slots] = beta, sq_norm
-        memory.gram[slots] = past + present
-        if (gamma == 1).all():  # nobody has a past, and all have the same present
+        put(memory.beta, slots, beta)
+        put(memory.sq_norm, slots, sq_norm)
+        put(memory.gram, slots, past + present)
+        if (weights == 1).all():  # nobody has a past, and all have the same present
             grams = self.book.expand(present[:1])
         else:
             grams = self.book.expand_averages(past, present)
         if memory is self.state.memory:
-            self._age(gamma, len(memory.ids))
+            self._age(weights, len(memory.ids))
         return Quadratic(grams, beta, sq_norm)
 
     def _age(self, gamma: Array, n_samples: int) -> None:

@@ -5,11 +5,15 @@ import numpy as np
 from somf.config import Config
 from somf.dictionary import Dictionary
 from somf.kernels import Kernels, kernels_for
+from somf.kernels.host import to_host
 from somf.masks import BernoulliMasks, BlockMasks, Masks
 from somf.regression import BlockGrams, GramBook, Regression, StoredGrams
 from somf.state import SampleMemory, State
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
-from somf.typing import Ints, Matrix
+from somf.typing import Array, Ints, Matrix
+
+STEPS_UNWATCHED = 64
+"""Iterations on an asynchronous device after which its results are looked at."""
 
 
 class Solver:
@@ -19,7 +23,7 @@ class Solver:
     ----------
     config : Config
     state : State
-        Changed by every step.
+        On the device of the configuration. Changed by every step.
     """
 
     def __init__(self, config: Config, state: State) -> None:
@@ -36,14 +40,15 @@ class Solver:
             else IncrementalSurrogate(state, kernels)
         )
         self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks)
+        self._unwatched: list[Array] = []
 
     def step(self, X: Matrix, slots: Ints | None = None) -> None:
         """Do one iteration.
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (b, p)
-            A minibatch, features in the order of ``state.permutation``.
+        X : array or csc_array of shape (b, p)
+            A minibatch on the device, features in the order of ``state.permutation``.
         slots : ndarray of shape (b,), optional
             Where in ``state.memory`` the samples are; without it they count as new and are not
             remembered.
@@ -56,8 +61,8 @@ class Solver:
 
         subset = self.masks.draw(state.n_iter)
         problem = self.regression.estimate(X, subset, memory, slots)
-        old_code = memory.code[slots]
-        code = old_code.copy()
+        old_code = self.kernels.take(memory.code, slots)
+        code = self.kernels.take(memory.code, slots)
         objective, _ = self.kernels.solve_codes(
             problem.grams,
             problem.beta,
@@ -66,12 +71,10 @@ class Solver:
             self.config.code_tol,
             code,
         )
-        if not np.isfinite(objective).all():
-            raise ValueError(
-                f"The objective overflows {code.dtype}: X is too large. Scale it down, or choose "
-                "dtype='float64'."
-            )
-        memory.code[slots] = code
+        self._unwatched.append(objective)
+        if not self.kernels.IS_ASYNCHRONOUS or len(self._unwatched) == STEPS_UNWATCHED:
+            self.check()
+        self.kernels.put(memory.code, slots, code)
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
         self.book.dictionary_changed(subset)
@@ -79,9 +82,21 @@ class Solver:
 
         state.n_iter += 1
         state.n_samples_seen += len(code)
-        state.last_used[code.any(axis=0)] = state.n_samples_seen
+        self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if self.dictionary.replace_unused(X, objective):
             self.take_notice()
+
+    def check(self) -> None:
+        """Raise ValueError if numbers have overflowed since the last look at them.
+
+        On an asynchronous device a look at every step would make it wait for the host.
+        """
+        objectives, self._unwatched = self._unwatched, []
+        if not all(np.isfinite(to_host(objective)).all() for objective in objectives):
+            raise ValueError(
+                f"The objective overflows {objectives[0].dtype}: X is too large. Scale it down, or "
+                "choose dtype='float64'."
+            )
 
     def take_notice(self) -> None:
         """Bring up to date what is known of the dictionary after it has changed anywhere."""
@@ -91,8 +106,11 @@ class Solver:
 
     def blank_memory(self, ids: Ints) -> SampleMemory:
         """Return the memory of samples that have never been seen."""
-        k, dtype = self.config.n_components, self.state.C.dtype
-        return SampleMemory.blank(ids, k, self.remembered_gram_size, dtype)
+
+        def zeros(*shape: int) -> Array:
+            return self.kernels.scratch((len(ids), *shape), self.state.C)
+
+        return SampleMemory.blank(ids, self.config.n_components, self.remembered_gram_size, zeros)
 
     @property
     def remembered_gram_size(self) -> int:

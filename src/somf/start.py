@@ -8,6 +8,7 @@ import numpy as np
 from somf.config import Config
 from somf.data import Loader, Source, as_source
 from somf.dictionary import initial_atoms
+from somf.kernels import kernels_for
 from somf.randomness import generator
 from somf.solver import Solver, masks_for
 from somf.state import State
@@ -106,8 +107,9 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
         n_users=np.zeros(k, dtype=np.int64),
         memory=None,
     )
-    solver = Solver(config, state)
+    solver = Solver(config, state.on_device(kernels_for(config.device)))
     solver.take_notice()
+    state = solver.state
     if sample_ids is not None and config.remembers_samples:
         state.memory = solver.blank_memory(sample_ids)
     return state

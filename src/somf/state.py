@@ -1,26 +1,19 @@
 """Everything that changes while fitting."""
 
-import tempfile
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from somf.kernels import Kernels
+from somf.kernels.host import scratch, to_host
 from somf.typing import Array, Ints
 
-SCRATCH_BYTES = 2**28
-"""Per-sample statistics larger than this live in a scratch file that is mapped into memory."""
-
-
-PER_SAMPLE = ("n_visits", "beta", "sq_norm", "gram", "code")
+STORED = ("beta", "sq_norm", "gram", "code")
+PER_SAMPLE = ("n_visits", *STORED)
+ON_DEVICE = ("D", "B", "C", "norms", "grams", "aged_grams", "last_used", "n_users")
 INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
-
-
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    size = int(np.prod(shape, dtype=object)) * dtype.itemsize
-    if size <= SCRATCH_BYTES:
-        return np.zeros(shape, dtype)
-    return np.memmap(tempfile.TemporaryFile(), dtype=dtype, shape=shape)
 
 
 @dataclass
@@ -52,18 +45,32 @@ class SampleMemory:
 
     @classmethod
     def blank(
-        cls, ids: Ints, n_components: int, gram_size: int, dtype: np.dtype[Any]
+        cls, ids: Ints, n_components: int, gram_size: int, zeros: Callable[..., Array]
     ) -> "SampleMemory":
-        """Return the memory of samples that have never been seen (averages if gram_size > 0)."""
-        n = len(ids)
+        """Return the memory of samples that have never been seen.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (n,)
+        n_components : int
+        gram_size : int
+            0 if nothing is averaged.
+        zeros : callable
+            ``zeros(*shape)`` returns the zeros of n samples.
+        """
         return cls(
             ids=ids,
-            n_visits=np.zeros(n, dtype=np.int64),
-            beta=_zeros((n, n_components if gram_size else 0), dtype),
-            sq_norm=_zeros((n,), dtype),
-            gram=_zeros((n, gram_size), dtype),
-            code=_zeros((n, n_components), dtype),
+            n_visits=np.zeros(len(ids), dtype=np.int64),
+            beta=zeros(n_components if gram_size else 0),
+            sq_norm=zeros(),
+            gram=zeros(gram_size),
+            code=zeros(n_components),
         )
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating type, in the words of NumPy."""
+        return to_host(self.code[:0]).dtype
 
     def slots(self, ids: Ints) -> Ints:
         """Return the slots of the given samples, with new ones for samples not known yet."""
@@ -83,14 +90,14 @@ class SampleMemory:
             return
         for name in PER_SAMPLE:
             old = getattr(self, name)
-            grown = _zeros((max(n, 2 * len(old)), *old.shape[1:]), old.dtype)
+            grown = scratch((max(n, 2 * len(old)), *old.shape[1:]), old)
             grown[: len(old)] = old
             setattr(self, name, grown)
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by name, without the room for samples still to come."""
         n = len(self.ids)
-        return {"ids": self.ids} | {name: getattr(self, name)[:n] for name in PER_SAMPLE}
+        return {"ids": self.ids} | {name: to_host(getattr(self, name)[:n]) for name in PER_SAMPLE}
 
     def forget_atoms(self, atoms: Ints) -> None:
         """Forget all that refers to atoms that have been replaced.
@@ -154,16 +161,35 @@ class State:
     @property
     def components(self) -> Array:
         """The atoms as rows, features in the order of the data: a new (k, p) array."""
-        components = np.empty((self.D.shape[1], self.D.shape[0]), dtype=self.D.dtype)
-        components[:, slice(None) if self.permutation is None else self.permutation] = self.D.T
+        D = to_host(self.D)
+        components = np.empty((D.shape[1], D.shape[0]), dtype=D.dtype)
+        components[:, slice(None) if self.permutation is None else self.permutation] = D.T
         return components
+
+    def on_device(self, kernels: Kernels) -> "State":
+        """Return the state with its arrays on a device, those of samples if there is room."""
+        arrays = {name: kernels.to_device(getattr(self, name)) for name in ON_DEVICE}
+        return replace(self, memory=self._memory_in(kernels.store), **arrays)  # type: ignore[arg-type] # names of arrays
+
+    def on_host(self) -> "State":
+        """Return the state with its arrays in the memory of the host."""
+        arrays = {name: to_host(getattr(self, name)) for name in ON_DEVICE}
+        return replace(self, memory=self._memory_in(to_host), **arrays)  # type: ignore[arg-type] # names of arrays
+
+    def _memory_in(self, place: Callable[[Array], Array]) -> SampleMemory | None:
+        if self.memory is None:
+            return None
+        arrays = {name: place(getattr(self.memory, name)) for name in STORED}
+        return replace(self.memory, **arrays)  # type: ignore[arg-type] # names of arrays
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by name, those of the samples behind ``memory.``."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        found = {name: to_host(getattr(self, name)) for name in (*ON_DEVICE, "patience")}
+        if self.permutation is not None:
+            found["permutation"] = self.permutation
         if self.memory is not None:
             found |= {f"memory.{name}": array for name, array in self.memory.arrays().items()}
-        return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        return found
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""

@@ -69,13 +69,9 @@ class IncrementalSurrogate:
         self.kernels.accumulate(B, X, code - old_code, 1.0)
         self.kernels.accumulate(C, code, code, 1.0)
         self.kernels.accumulate(C, old_code, -old_code, 1.0)
-        n_users += np.count_nonzero(code, axis=0) - np.count_nonzero(old_code, axis=0)
+        n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
         # What has been added and taken back leaves rounding errors, which are not information.
-        abandoned = (n_users == 0) & (np.diagonal(C) != 0)
-        if abandoned.any():
-            B[:, abandoned] = 0
-            C[abandoned] = 0
-            C[:, abandoned] = 0
+        self.kernels.clear_atoms(B, C, (n_users == 0) & (C.diagonal() != 0))
 
 
 def minibatch_weight(n_samples_seen: int, batch_size: int, learning_rate: float) -> float:

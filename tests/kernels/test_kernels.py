@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from somf import threads
 from somf.kernels import cpu, reference
 from somf.penalties import AtomBall, CodePenalty
+from tests.gpu import NEEDS_CUDA, CudaOnHost
 
-KERNELS = pytest.mark.parametrize("kernels", [reference, cpu], ids=["reference", "cpu"])
+FAST = pytest.mark.parametrize(
+    "fast", [cpu, pytest.param(CudaOnHost(), marks=NEEDS_CUDA)], ids=["cpu", "cuda"]
+)
+KERNELS = pytest.mark.parametrize(
+    "kernels",
+    [reference, cpu, pytest.param(CudaOnHost(), marks=NEEDS_CUDA)],
+    ids=["reference", "cpu", "cuda"],
+)
 DTYPES = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 RATIOS = (0.0, 0.3, 1.0)
 ROWS = (slice(3, 17), slice(20, 21), slice(30, 50))

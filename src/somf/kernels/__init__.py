@@ -1,7 +1,9 @@
 """The heavy arithmetic of an iteration, once per device, with one set of signatures.
 
-`reference` is the obvious NumPy version and the oracle of the tests, `cpu` the fast one. A kernel
-writes to the arguments that its docstring marks as overwritten and to no others.
+`reference` is the obvious NumPy version and the oracle of the tests, `cpu` the fast one, and `cuda`
+the one for GPUs. A kernel writes to the arguments that its docstring marks as overwritten and to no
+others. "Array" means an array of the device: NumPy's, or a tensor on a GPU; the code around the
+kernels is the same for both and uses only what both understand.
 """
 
 from importlib import import_module
@@ -10,11 +12,83 @@ from typing import Protocol, cast
 import numpy as np
 
 from somf.penalties import AtomBall, CodePenalty
-from somf.typing import Array, Matrix, Slices
+from somf.typing import Array, Ints, Matrix, Slices
 
 
 class Kernels(Protocol):
-    """What a device has to offer."""
+    """What a device has to offer.
+
+    Attributes
+    ----------
+    IS_ASYNCHRONOUS : bool
+        Whether looking at a result has to wait for all the work that has been handed out.
+    """
+
+    IS_ASYNCHRONOUS: bool
+
+    def to_device(self, array: Matrix) -> Matrix:
+        """Return an array of the host as one of the device."""
+        ...
+
+    def store(self, array: Array) -> Array:
+        """Return an array of the host on the device if there is room for it, else as it is."""
+        ...
+
+    def zeros(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return zeros of the type of `like` on the device."""
+        ...
+
+    def scratch(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return zeros for `take` and `put`: on the device, or wherever there is room for them."""
+        ...
+
+    def take(self, store: Array, slots: Ints) -> Array:
+        """Return rows of an array, wherever it is stored, as a new array on the device.
+
+        Parameters
+        ----------
+        store : array of shape (n, ...)
+        slots : ndarray of shape (b,)
+        """
+        ...
+
+    def put(self, store: Array, slots: Ints, values: Array) -> None:
+        """Set rows of an array, wherever it is stored.
+
+        Parameters
+        ----------
+        store : array of shape (n, ...), overwritten
+        slots : ndarray of shape (b,)
+        values : array of shape (b, ...)
+            On the device.
+        """
+        ...
+
+    def concatenate(self, arrays: list[Array], axis: int) -> Array:
+        """Return arrays of the device side by side."""
+        ...
+
+    def mark_used(self, last_used: Ints, code: Array, now: int) -> None:
+        """Note the time for every atom that a code uses.
+
+        Parameters
+        ----------
+        last_used : array of shape (k,), overwritten
+        code : array of shape (b, k)
+        now : int
+        """
+        ...
+
+    def clear_atoms(self, B: Array, C: Array, atoms: Array) -> None:
+        """Set all that refers to some atoms to zero.
+
+        Parameters
+        ----------
+        B : array of shape (p, k), overwritten
+        C : array of shape (k, k), overwritten
+        atoms : array of bool of shape (k,)
+        """
+        ...
 
     def correlate(self, X: Matrix, D: Array, rows: Slices) -> Array:
         """Return X D over some rows of D, the correlation of every sample with every atom.
@@ -154,7 +228,7 @@ class Kernels(Protocol):
 
 
 def kernels_for(device: str) -> Kernels:
-    """Return the kernels of a device; compiled ones are imported only here."""
+    """Return the kernels of a device; what they need is imported only here."""
     return cast(Kernels, import_module(f"somf.kernels.{device}"))
 
 

@@ -9,20 +9,42 @@ import numpy as np
 
 from somf.kernels.cpu_atoms import update_atoms
 from somf.kernels.cpu_codes import solve_codes
+from somf.kernels.host import (
+    IS_ASYNCHRONOUS,
+    clear_atoms,
+    concatenate,
+    mark_used,
+    put,
+    scratch,
+    store,
+    take,
+    to_device,
+    zeros,
+)
 from somf.kernels.jit import jit
 from somf.penalties import AtomBall
 from somf.threads import team_for
 from somf.typing import Array, Matrix, Slices
 
 __all__ = [
+    "IS_ASYNCHRONOUS",
     "accumulate",
     "atom_norms",
+    "clear_atoms",
     "combine",
+    "concatenate",
     "correlate",
     "gram",
+    "mark_used",
+    "put",
+    "scratch",
     "solve_codes",
     "squared_norms",
+    "store",
+    "take",
+    "to_device",
     "update_atoms",
+    "zeros",
 ]
 
 ROWS_PER_CHUNK = 2048

@@ -1,0 +1,171 @@
+"""The kernels on a GPU: torch for matrix products, Triton for what torch has no operation for.
+
+Nothing here waits for the device, except `host.to_host` and ridge codes without any penalty. Under
+Triton's interpreter (``TRITON_INTERPRET=1``) everything runs on the CPU, slowly, for tests.
+"""
+
+import os
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.kernels import host
+from somf.penalties import AtomBall
+from somf.typing import Ints, Matrix, Slices
+
+try:
+    import torch
+    import triton  # noqa: F401 (asked for here, so that one message names all that is missing)
+except ImportError as error:
+    raise ImportError(
+        f'device="cuda" needs {error.name}, which is not installed: pip install "somf[cuda]".'
+    ) from error
+
+if torch.cuda.is_available():
+    DEVICE = torch.device("cuda")
+elif os.environ.get("TRITON_INTERPRET") == "1":
+    DEVICE = torch.device("cpu")
+else:
+    raise RuntimeError(
+        'device="cuda" needs an NVIDIA GPU, and torch finds none: '
+        + (
+            "its driver is missing or does not work, or the GPU is hidden."
+            if torch.version.cuda
+            else "this build of torch is for the CPU only. Install one with CUDA."
+        )
+        + ' Choose device="cpu" to go on without.'
+    )
+
+from somf.kernels.cuda_atoms import update_atoms
+from somf.kernels.cuda_codes import solve_codes
+
+__all__ = [
+    "DEVICE",
+    "IS_ASYNCHRONOUS",
+    "accumulate",
+    "atom_norms",
+    "clear_atoms",
+    "combine",
+    "concatenate",
+    "correlate",
+    "gram",
+    "mark_used",
+    "put",
+    "scratch",
+    "solve_codes",
+    "squared_norms",
+    "store",
+    "take",
+    "to_device",
+    "update_atoms",
+    "zeros",
+]
+
+IS_ASYNCHRONOUS = True
+
+LARGEST_SHARE = 0.4
+"""Part of the free memory of the device that one array of per-sample statistics may take."""
+
+
+def to_device(array: Matrix) -> Any:
+    """See `Kernels.to_device`. A sparse minibatch is made dense there, where memory is fast."""
+    if isinstance(array, np.ndarray):
+        return torch.tensor(array, device=DEVICE)
+    entries = sp.coo_array(array)
+    X = torch.zeros(array.shape, dtype=torch.tensor(entries.data[:0]).dtype, device=DEVICE)
+    places = tuple(torch.tensor(axis, device=DEVICE, dtype=torch.int64) for axis in entries.coords)
+    return X.index_put_(places, torch.tensor(entries.data, device=DEVICE), accumulate=True)
+
+
+def store(array: Any) -> Any:
+    """See `Kernels.store`."""
+    return torch.tensor(array, device=DEVICE) if _has_room(array.nbytes) else array
+
+
+def zeros(shape: tuple[int, ...], like: Any) -> Any:
+    """See `Kernels.zeros`."""
+    return torch.zeros(shape, dtype=like.dtype, device=DEVICE)
+
+
+def scratch(shape: tuple[int, ...], like: Any) -> Any:
+    """See `Kernels.scratch`."""
+    if _has_room(int(np.prod(shape, dtype=object)) * like.dtype.itemsize):
+        return zeros(shape, like)
+    return host.scratch(shape, host.to_host(like))
+
+
+def _has_room(n_bytes: int) -> bool:
+    if DEVICE.type == "cpu":
+        return True
+    free, _ = torch.cuda.mem_get_info()
+    return n_bytes <= LARGEST_SHARE * free
+
+
+def take(store: Any, slots: Ints) -> Any:
+    """See `Kernels.take`."""
+    if isinstance(store, np.ndarray):
+        return torch.tensor(store[slots], device=DEVICE)
+    return store[torch.tensor(slots, device=DEVICE)]
+
+
+def put(store: Any, slots: Ints, values: Any) -> None:
+    """See `Kernels.put`."""
+    if isinstance(store, np.ndarray):
+        store[slots] = host.to_host(values)
+    else:
+        store[torch.tensor(slots, device=DEVICE)] = values
+
+
+def concatenate(arrays: list[Any], axis: int) -> Any:
+    """See `Kernels.concatenate`."""
+    return torch.cat(arrays, dim=axis)
+
+
+def mark_used(last_used: Any, code: Any, now: int) -> None:
+    """See `Kernels.mark_used`."""
+    last_used.masked_fill_((code != 0).any(dim=0), now)
+
+
+def clear_atoms(B: Any, C: Any, atoms: Any) -> None:
+    """See `Kernels.clear_atoms`."""
+    B.masked_fill_(atoms, 0)
+    C.masked_fill_(atoms | atoms[:, None], 0)
+
+
+def correlate(X: Any, D: Any, rows: Slices) -> Any:
+    """See `Kernels.correlate`."""
+    beta = X[:, rows[0]] @ D[rows[0]]
+    for s in rows[1:]:
+        beta.addmm_(X[:, s], D[s])
+    return beta
+
+
+def gram(D: Any, rows: Slices) -> Any:
+    """See `Kernels.gram`."""
+    G = D[rows[0]].T @ D[rows[0]]
+    for s in rows[1:]:
+        G.addmm_(D[s].T, D[s])
+    return G
+
+
+def combine(weights: Any, grams: Any) -> Any:
+    """See `Kernels.combine`."""
+    R, k, _ = grams.shape
+    return (weights @ grams.reshape(R, k * k)).reshape(-1, k, k)
+
+
+def squared_norms(X: Any, rows: Slices) -> Any:
+    """See `Kernels.squared_norms`."""
+    return sum(X[:, s].square().sum(dim=1) for s in rows)
+
+
+def accumulate(B: Any, X: Any, code: Any, decay: float) -> None:
+    """See `Kernels.accumulate`."""
+    B.addmm_(X.T, code, beta=decay)
+
+
+def atom_norms(D: Any, rows: Slices, ball: AtomBall) -> Any:
+    """See `Kernels.atom_norms`."""
+    mu = ball.l1_ratio
+    return sum(mu * D[s].abs().sum(dim=0) + (1 - mu) * D[s].square().sum(dim=0) for s in rows)

@@ -1,0 +1,69 @@
+"""Arrays in the memory of the host: what the kernels of the CPU have in common."""
+
+import tempfile
+from typing import Any, cast
+
+import numpy as np
+
+from somf.typing import Array, Ints, Matrix
+
+SCRATCH_BYTES = 2**28
+"""Arrays larger than this live in a scratch file that is mapped into memory."""
+
+IS_ASYNCHRONOUS = False
+
+
+def to_host(array: Any) -> Array:
+    """Return an array of any device as one of NumPy; one that is there already is not copied."""
+    return array if isinstance(array, np.ndarray) else cast(Array, array.cpu().numpy())
+
+
+def to_device(array: Matrix) -> Matrix:
+    """See `Kernels.to_device`."""
+    return array
+
+
+def store(array: Array) -> Array:
+    """See `Kernels.store`."""
+    return array
+
+
+def zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """See `Kernels.zeros`."""
+    return np.zeros(shape, like.dtype)
+
+
+def scratch(shape: tuple[int, ...], like: Array) -> Array:
+    """See `Kernels.scratch`."""
+    size = int(np.prod(shape, dtype=object)) * like.dtype.itemsize
+    if size <= SCRATCH_BYTES:
+        return np.zeros(shape, like.dtype)
+    return np.memmap(tempfile.TemporaryFile(), dtype=like.dtype, shape=shape)
+
+
+def take(store: Array, slots: Ints) -> Array:
+    """See `Kernels.take`."""
+    return np.asarray(store[slots])
+
+
+def put(store: Array, slots: Ints, values: Array) -> None:
+    """See `Kernels.put`."""
+    store[slots] = values
+
+
+def concatenate(arrays: list[Array], axis: int) -> Array:
+    """See `Kernels.concatenate`."""
+    return np.concatenate(arrays, axis=axis)
+
+
+def mark_used(last_used: Ints, code: Array, now: int) -> None:
+    """See `Kernels.mark_used`."""
+    last_used[code.any(axis=0)] = now
+
+
+def clear_atoms(B: Array, C: Array, atoms: Array) -> None:
+    """See `Kernels.clear_atoms`."""
+    if atoms.any():
+        B[:, atoms] = 0
+        C[atoms] = 0
+        C[:, atoms] = 0
