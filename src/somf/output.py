@@ -111,7 +111,7 @@ def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[De
         mapped.flush()
         del mapped
         codes.rows = None  # some systems do not rename a file that is mapped
-    codes.rows = np.load(path, mmap_mode="r+", allow_pickle=False)
+    codes.rows = np.lib.format.open_memmap(path, mode="r+")
 
 
 @contextmanager

@@ -16,7 +16,7 @@ def guarded(path: str, kind: str) -> Iterator[None]:
     """Turn whatever a reader stumbles over into an error that names the file."""
     try:
         yield
-    except (ImportError, MemoryError, FileNotFoundError, PermissionError, DamagedFileError):
+    except (ImportError, MemoryError, PermissionError, DamagedFileError):
         raise
     except Exception as error:
         raise DamagedFileError(

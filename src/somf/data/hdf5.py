@@ -27,15 +27,26 @@ def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...]
     h5py = optional("h5py", "hdf5")
     with guarded(path, "an HDF5 file"):
         file = h5py.File(path, "r")
-        names: list[str] = []
-        file.visititems(lambda at, item: _note(names, at, item, dimensions))
-        chosen = choose(path, names, name)
-        if not isinstance(file.get(chosen), h5py.Dataset):
-            raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
-        dataset = file[chosen]
-        # Chunks that were never written read as the fill value, but not all of them.
-        if dataset.size:
-            check_claim(path, dataset.nbytes, dataset.id.get_storage_size() + _elsewhere(dataset))
+        try:
+            return _dataset(path, file, name, dimensions)
+        except BaseException:
+            file.close()
+            raise
+
+
+def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]) -> Any:
+    names: list[str] = []
+    file.visititems(lambda at, item: _note(names, at, item, dimensions))
+    dataset = file.get(choose(path, names, name))
+    if not hasattr(dataset, "dtype"):
+        raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
+    if dataset.ndim not in dimensions:
+        raise DamagedFileError(
+            f"{name!r} in {path!r} must have {' or '.join(map(str, dimensions))} dimensions, "
+            f"got shape {dataset.shape}."
+        )
+    # Chunks that were never written read as the fill value, but not all of them.
+    check_claim(path, dataset.nbytes, dataset.id.get_storage_size() + _elsewhere(dataset))
     return dataset
 
 

@@ -26,10 +26,8 @@ def map_npy(path: str) -> Array:
     array : memmap
     """
     with guarded(path, "a .npy file"):
-        # NumPy refuses to map more than the file holds, and objects.
-        array: Array = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not isinstance(array, np.memmap):  # np.load goes by content, not by name
-            raise ValueError("it is an archive of several arrays")
+        # NumPy refuses to map objects, and more than the file holds.
+        array: Array = np.lib.format.open_memmap(path, mode="r")
     return array
 
 

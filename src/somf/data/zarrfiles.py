@@ -35,8 +35,7 @@ def open_array(path: str, name: str | None = None) -> Any:
         elif name is not None:
             raise DamagedFileError(f"dataset must be None, got {name!r}: {path!r} is an array.")
         # Chunks that were never written read as the fill value, but not all of them.
-        if node.size:
-            check_claim(path, node.nbytes, node.nbytes_stored())
+        check_claim(path, node.nbytes, node.nbytes_stored())
     return node
 
 
