@@ -64,7 +64,7 @@ class Coder:
 
     def codes(self, loader: Loader, ids: Ints) -> Iterator[tuple[Ints, Matrix, Array, Array]]:
         """Yield (positions, X, code, objective) for the given samples, in order."""
-        for positions, X in loader.chunks(ids):
+        for positions, X in loader.chunks(ids, len(self.G)):
             yield positions, X, *self.code(X)
 
     def objective(self, loader: Loader, ids: Ints) -> float:

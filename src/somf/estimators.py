@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from contextlib import ExitStack
+from time import perf_counter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,12 +13,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf import modelfile
-from somf.callbacks import Callback, History, progress_bar
+from somf.callbacks import Callback, History, Progress, progress_bar
 from somf.coding import Coder
 from somf.config import Config, check_tolerance
 from somf.data import Loader, as_source
 from somf.kernels import kernels_for
 from somf.loop import run
+from somf.output import codes_into
 from somf.solver import Solver
 from somf.start import hold_out, start
 from somf.state import State
@@ -176,11 +178,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+            Also any object with `shape`, `dtype` and slices of rows, such as an h5py dataset, a
+            pattern of paths and a list of paths (see `somf.data.open_source`).
             Never copied as a whole; a minibatch is read, converted and checked when it is needed.
         y : None
             Ignored.
-        validation : float or array-like, sparse matrix or Source, optional
+        validation : float or array-like, sparse matrix, path or Source, optional
             Data on which the objective is measured for `history_`: a fraction of the samples of
             X, which are then not learned from, or other samples.
 
@@ -189,6 +193,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self : object
         """
         source = as_source(X)
+        X = X if hasattr(X, "shape") else source  # a path has no shape
         validate_data(BaseEstimator(), X, skip_check_array=True)  # names of features, early
         config = self._config().for_features(source.shape[1])
         seed = self._draw_seed()
@@ -216,7 +221,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
         y : None
             Ignored.
         sample_ids : array-like of int of shape (n_samples,), optional
@@ -234,6 +239,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         is_first = not hasattr(self, "_state")
         source = as_source(X)
+        X = X if hasattr(X, "shape") else source  # a path has no shape
         config = self._config().for_features(source.shape[1])
         if hasattr(self, "components_"):
             validate_data(self, X, reset=False, skip_check_array=True)
@@ -296,24 +302,40 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # Using what was learned
 
-    def transform(self, X: Any) -> Array:
-        """Return the codes of samples on the learned atoms.
+    def transform(self, X: Any, out: Any = None, *, sparse: bool = False) -> Any:
+        """Return the codes of samples on the learned atoms, computed and written in chunks.
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        out : array-like of shape (n_samples, n_components) or path-like, optional
+            Where to write the codes: an array, a memory map, anything else that takes slices of
+            rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which appears under
+            its name when it is complete.
+        sparse : bool, default=False
+            Whether to return a CSR array, so that codes with few non-zeros take little memory.
 
         Returns
         -------
-        codes : ndarray of shape (n_samples, n_components)
-            Solved to a relative duality gap of 1e-6, or to the limits of the floating type.
+        codes : ndarray or csr_array of shape (n_samples, n_components)
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
+            was given as `out`, or, for a file, the memory map or Zarr array that it is.
         """
         coder, loader, ids = self._coder(X, CODE_TOL)
-        codes = np.empty((len(ids), len(self.components_)), dtype=self.components_.dtype)
-        with threads(self.n_threads):
-            for positions, _, code, _ in coder.codes(loader, ids):
-                codes[positions] = code
-        return codes
+        shape, dtype = (len(ids), len(self.components_)), self.components_.dtype
+        progress = Progress(n_samples_planned=len(ids))
+        with ExitStack() as stack:
+            stack.enter_context(threads(self.n_threads))
+            show = stack.enter_context(progress_bar()) if self.verbose else None
+            begin = perf_counter()
+            with codes_into(out, shape, dtype, sparse) as codes:
+                for positions, _, code, _ in coder.codes(loader, ids):
+                    codes.append(code)
+                    progress.n_samples_seen += len(positions)
+                    progress.compute_seconds = perf_counter() - begin
+                    if show is not None:
+                        show(progress)
+            return codes.rows
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
@@ -340,7 +362,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
         tol : float
             Relative duality gap to which codes are solved; the result is too large by at most
             this fraction (or by what the floating type cannot resolve).
@@ -358,7 +380,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
         y : None
             Ignored.
 
@@ -376,7 +398,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array-like, sparse matrix or Source of shape (n_samples, n_features)
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
             The data that the dictionary was learned from.
         tol : float
             Relative duality gap to which codes are solved. The gradient, and so the result, is
@@ -393,6 +415,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
         check_is_fitted(self)
         source = as_source(X)
+        X = X if hasattr(X, "shape") else source  # a path has no shape
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
         D = np.ascontiguousarray(self.components_.T)

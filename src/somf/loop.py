@@ -1,7 +1,7 @@
 """The loop over minibatches: order, clock, records, callbacks."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -9,10 +9,10 @@ import numpy as np
 from somf.callbacks import Callback, History, Progress
 from somf.coding import Coder
 from somf.config import Config
-from somf.data import Loader, epoch_order
+from somf.data import Loader
 from somf.solver import Solver
 from somf.state import State
-from somf.typing import Ints
+from somf.typing import Ints, Matrix
 
 logger = logging.getLogger("somf")
 
@@ -62,39 +62,41 @@ def run(
     record()
 
     for epoch in range(config.n_epochs):
-        order = epoch_order(ids, state.seed, epoch)
-        for position in range(0, len(ids), config.batch_size):
-            tick = perf_counter()
-            batch = order[position : position + config.batch_size]
-            if state.n_iter == 0:
-                tick += _first_step(solver, loader, batch)
-            else:
-                solver.step(loader.load(batch), batch)
-            now = perf_counter()
+        order = loader.order(ids, state.seed, epoch)
+        cuts = range(config.batch_size, len(ids), config.batch_size)
+        batches = np.split(order, cuts)
+        with loader.stream(batches) as minibatches:
+            for batch in batches:
+                tick = perf_counter()
+                if state.n_iter == 0:
+                    tick += _first_step(solver, minibatches, batch)
+                else:
+                    solver.step(next(minibatches), batch)
+                now = perf_counter()
 
-            records_before = progress.n_samples_seen // record_every
-            progress.n_iter, progress.n_samples_seen = state.n_iter, state.n_samples_seen
-            progress.compute_seconds += now - tick
-            progress.wall_seconds = now - start
-            progress.objective = None
-            is_last = progress.n_samples_seen == progress.n_samples_planned
-            if is_last or progress.n_samples_seen // record_every > records_before:
-                progress.n_unused = _count_unused(state, progress)
-                record()
-            answers = [callback(progress) for callback in callbacks]
-            if any(answers):
-                if progress.history["n_iter"][-1] < progress.n_iter:
+                records_before = progress.n_samples_seen // record_every
+                progress.n_iter, progress.n_samples_seen = state.n_iter, state.n_samples_seen
+                progress.compute_seconds += now - tick
+                progress.wall_seconds = now - start
+                progress.objective = None
+                is_last = progress.n_samples_seen == progress.n_samples_planned
+                if is_last or progress.n_samples_seen // record_every > records_before:
+                    progress.n_unused = _count_unused(state, progress)
                     record()
-                return progress.history
+                answers = [callback(progress) for callback in callbacks]
+                if any(answers):
+                    if progress.history["n_iter"][-1] < progress.n_iter:
+                        record()
+                    return progress.history
     return progress.history
 
 
-def _first_step(solver: Solver, loader: Loader, batch: Ints) -> float:
+def _first_step(solver: Solver, minibatches: Iterator[Matrix], batch: Ints) -> float:
     """Do the first step of a fit; return the seconds of it that went into compiling kernels."""
     from somf.kernels.jit import compilation_watched  # Numba is slow to import
 
     with compilation_watched() as seconds:
-        solver.step(loader.load(batch), batch)
+        solver.step(next(minibatches), batch)
     if seconds() > 0:
         logger.info("compiled kernels for %.1f s; they are kept on disk for next time", seconds())
     return seconds()

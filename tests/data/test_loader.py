@@ -1,20 +1,12 @@
-"""Order, type, columns and checks of minibatches."""
+"""Type, columns and checks of minibatches."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf.data import Loader, as_source, epoch_order
+from somf.data import Loader, as_source
 
 X = np.random.default_rng(0).standard_normal((20, 6)) * np.array([1, 0, 1, 1, 0, 1])
-
-
-def test_the_order_of_an_epoch_is_a_pure_function_of_seed_and_epoch():
-    ids = np.arange(100)
-    np.testing.assert_array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 3, 5))
-    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 3, 6))
-    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 4, 5))
-    np.testing.assert_array_equal(np.sort(epoch_order(ids, 3, 5)), ids)
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "CSR"])

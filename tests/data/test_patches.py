@@ -73,7 +73,7 @@ def test_normalised_patches_are_floats_of_sufficient_precision(given, expected):
     ("args", "message"),
     [
         ((np.ones(5), 2), "image must be an array of shape"),
-        (("scene.npy", 2), "image must be an array of shape"),
+        (([[1.0, 2.0], [3.0, 4.0]], 2), "image must be an array of shape"),
         ((np.ones((5, 5)) * 1j, 2), "image must be real"),
         ((np.ones((5, 5)), 6), "patch_size must fit into the image"),
         ((np.ones((5, 5)), 0), "patch_size must be one or two integers of at least 1"),

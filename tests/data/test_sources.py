@@ -1,74 +1,321 @@
 """One test-suite that every source inherits."""
 
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf.data import ArraySource, CsrSource, ImagePatches, Source, as_source
+from somf import DictionaryLearning
+from somf.data import (
+    ArraySource,
+    CsrSource,
+    ImagePatches,
+    SlicedSource,
+    Source,
+    StackedSource,
+    as_source,
+    open_source,
+)
+
+
+def matrix():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((23, 7)) * (rng.random((23, 7)) < 0.5)
+
+
+def dense(rows):
+    return rows.toarray() if sp.issparse(rows) else rows
+
+
+class Same(Source):
+    """Rows of another source, read at once, in memory, in an order that suits the other one."""
+
+    is_in_memory = True
+
+    def __init__(self, other: Source) -> None:
+        self.shape, self.dtype, self.chunk_starts = other.shape, other.dtype, other.chunk_starts
+        self.X = other.rows(np.arange(other.shape[0]))
+
+    def rows(self, ids):
+        return self.X[ids]
 
 
 class SourceContract:
     """What any source has to do; subclasses say how to make one and what it must hold."""
 
-    def make(self) -> tuple[Source, np.ndarray]:
+    def make(self, folder: Path) -> tuple[Source, np.ndarray]:
         raise NotImplementedError
 
-    def test_shape_and_type_are_those_of_the_rows(self):
-        source, expected = self.make()
+    @pytest.fixture
+    def made(self, tmp_path):
+        return self.make(tmp_path)
+
+    def test_shape_and_type_are_those_of_the_rows(self, made):
+        source, expected = made
         assert source.shape == expected.shape
+        assert isinstance(source.dtype, np.dtype)
         assert source.rows(np.arange(2)).dtype == source.dtype
 
-    def test_rows_come_in_the_order_asked_for(self):
-        source, expected = self.make()
-        for ids in ([0], [5, 2, 9], [3, 3], list(range(len(expected))), []):
-            rows = source.rows(np.array(ids, dtype=np.int64))
-            dense = rows.toarray() if sp.issparse(rows) else rows
-            np.testing.assert_allclose(dense, expected[ids], rtol=1e-6, atol=1e-12)
+    @pytest.mark.parametrize(
+        "ids",
+        [[0], [5, 2, 9], [3, 3], [9, 0, 9, 1], range(23), range(22, -1, -1), []],
+        ids=["one", "any", "twice", "again", "all", "backwards", "none"],
+    )
+    def test_rows_come_in_the_order_asked_for(self, made, ids):
+        source, expected = made
+        ids = np.array(ids, dtype=np.int64)
+        rows = source.rows(ids)
+        assert rows.shape == (len(ids), expected.shape[1])
+        np.testing.assert_allclose(dense(rows), expected[ids], rtol=1e-6, atol=1e-12)
 
-    def test_rows_may_be_written_to(self):
-        source, expected = self.make()
-        rows = source.rows(np.arange(3))
-        data = rows.data if sp.issparse(rows) else rows
-        data[...] = 0
-        again = source.rows(np.arange(3))
-        dense = again.toarray() if sp.issparse(again) else again
-        np.testing.assert_allclose(dense, expected[:3], rtol=1e-6, atol=1e-12)
+    def test_rows_may_be_written_to(self, made):
+        source, expected = made
+        for ids in (np.array([4]), np.arange(3)):
+            rows = source.rows(ids)
+            data = rows.data if sp.issparse(rows) else rows
+            data[...] = 0
+            again = dense(source.rows(ids))
+            np.testing.assert_allclose(again, expected[ids], rtol=1e-6, atol=1e-12)
 
-    def test_a_source_is_its_own_source(self):
-        source, _ = self.make()
-        assert as_source(source) is source
+    def test_a_source_is_its_own_source(self, made):
+        assert as_source(made[0]) is made[0]
 
+    def test_chunks_start_inside_the_source(self, made):
+        starts = made[0].chunk_starts
+        if starts is not None:
+            assert starts[0] == 0
+            assert (np.diff(starts) > 0).all()
+            assert starts[-1] < made[0].shape[0]
 
-def matrix():
-    rng = np.random.default_rng(0)
-    return rng.standard_normal((12, 7)) * (rng.random((12, 7)) < 0.5)
+    def test_rows_can_be_had_from_another_thread(self, made):
+        source, expected = made
+        ids = np.array([7, 1, 2])
+        with ThreadPoolExecutor(3) as pool:
+            for rows in [pool.submit(source.rows, ids) for _ in range(6)]:
+                np.testing.assert_allclose(dense(rows.result()), expected[ids], rtol=1e-6)
+
+    def test_a_fit_is_that_of_the_same_rows_in_memory(self, made):
+        source, _ = made
+        params = {"n_epochs": 2, "batch_size": 4, "reduction": 2, "random_state": 0}
+        model = DictionaryLearning(3, **params).fit(source, validation=0.2)
+        expected = DictionaryLearning(3, **params).fit(Same(source), validation=0.2)
+        np.testing.assert_array_equal(model.components_, expected.components_)
+        assert model.history_["objective"] == expected.history_["objective"]
+        np.testing.assert_array_equal(model.transform(source), expected.transform(Same(source)))
 
 
 class TestArraySource(SourceContract):
-    def make(self):
+    def make(self, folder):
         return ArraySource(matrix()), matrix()
 
 
 class TestIntegerArraySource(SourceContract):
-    def make(self):
+    def make(self, folder):
         X = (matrix() * 100).astype(np.int16)
         return ArraySource(X), X
 
 
 class TestCsrSource(SourceContract):
-    def make(self):
+    def make(self, folder):
         return CsrSource(sp.csr_array(matrix())), matrix()
 
 
 class TestImagePatches(SourceContract):
-    def make(self):
+    def image(self, folder, image):
+        return image
+
+    def make(self, folder):
         image = np.random.default_rng(0).random((6, 7, 2))
         patches = np.array(
             [image[i : i + 3, j : j + 2].ravel() for i in range(4) for j in range(6)]
         )
         patches -= patches.mean(axis=1, keepdims=True)
         patches /= np.linalg.norm(patches, axis=1, keepdims=True)
-        return ImagePatches(image, (3, 2)), patches
+        return ImagePatches(self.image(folder, image), (3, 2)), patches
+
+
+class TestPatchesOfAFile(TestImagePatches):
+    def image(self, folder, image):
+        np.save(folder / "image.npy", image)
+        return folder / "image.npy"
+
+
+class TestNpyFile(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", matrix().astype(np.float32))
+        return as_source(folder / "X.npy"), matrix().astype(np.float32)
+
+
+class TestTransposedNpyFile(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", np.ascontiguousarray(matrix().T))
+        return open_source(folder / "X.npy", transposed=True), matrix()
+
+
+class TestNpyFileInFortranOrder(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", np.asfortranarray(matrix()))
+        return as_source(folder / "X.npy"), matrix()
+
+
+class TestRawFile(SourceContract):
+    def make(self, folder):
+        X = (matrix() * 100).astype(">i2")
+        X.tofile(folder / "X.raw")
+        return open_source(folder / "X.raw", shape=X.shape, dtype=">i2"), X
+
+
+class TestTransposedRawFile(SourceContract):
+    def make(self, folder):
+        matrix().T.copy().tofile(folder / "X.raw")
+        return open_source(folder / "X.raw", shape=(7, 23), dtype=float, transposed=True), matrix()
+
+
+class TestNpzFile(SourceContract):
+    def make(self, folder):
+        sp.save_npz(folder / "X.npz", sp.csr_array(matrix()))
+        return as_source(str(folder / "X.npz")), matrix()
+
+
+class TestTransposedNpzFile(SourceContract):
+    def make(self, folder):
+        sp.save_npz(folder / "X.npz", sp.csr_array(matrix().T))
+        return open_source(folder / "X.npz", transposed=True), matrix()
+
+
+def write_hdf5(path, X, **options):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/X", data=X, **options)
+        file.create_dataset("wavelengths", data=np.arange(5.0))
+    return path
+
+
+class TestHdf5File(SourceContract):
+    def make(self, folder):
+        return as_source(write_hdf5(folder / "X.h5", matrix(), chunks=(5, 7))), matrix()
+
+
+class TestCompressedHdf5File(SourceContract):
+    def make(self, folder):
+        X = (matrix() * 100).astype(np.int16)
+        path = write_hdf5(folder / "X.hdf5", X, chunks=(4, 3), compression="gzip", shuffle=True)
+        return open_source(path, dataset="group/X"), X
+
+
+class TestTransposedHdf5File(SourceContract):
+    def make(self, folder):
+        path = write_hdf5(folder / "X.h5", matrix().T, chunks=(3, 4))
+        return open_source(path, transposed=True), matrix()
+
+
+class TestHdf5FileInOnePiece(SourceContract):
+    def make(self, folder):
+        return as_source(write_hdf5(folder / "X.h5", matrix())), matrix()
+
+
+class TestHdf5Dataset(SourceContract):
+    def make(self, folder):
+        h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+        file = h5py.File(write_hdf5(folder / "X.h5", matrix()), "r")
+        return as_source(file["group/X"]), matrix()
+
+
+def write_zarr(path, X, **options):
+    zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    array = zarr.create_array(path, shape=X.shape, dtype=X.dtype, **options)
+    array[:] = X
+    return array
+
+
+class TestZarrArray(SourceContract):
+    def make(self, folder):
+        write_zarr(folder / "X.zarr", matrix(), chunks=(5, 7))
+        return as_source(folder / "X.zarr"), matrix()
+
+
+class TestZarrArrayObject(SourceContract):
+    def make(self, folder):
+        return as_source(write_zarr(folder / "X.zarr", matrix(), chunks=(4, 2))), matrix()
+
+
+class TestShardedZarrArray(SourceContract):
+    def make(self, folder):
+        X = matrix().astype(np.float32)
+        write_zarr(folder / "X.zarr", X, chunks=(2, 7), shards=(6, 7))
+        return as_source(folder / "X.zarr"), X
+
+
+class TestTransposedZarrArray(SourceContract):
+    def make(self, folder):
+        write_zarr(folder / "X.zarr", matrix().T, chunks=(7, 5))
+        return open_source(folder / "X.zarr", transposed=True), matrix()
+
+
+class TestZarrGroup(SourceContract):
+    def make(self, folder):
+        zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+        group = zarr.create_group(folder / "scans.zarr")
+        for name in ("day", "night"):
+            X = matrix() + (name == "night")
+            group.create_array(f"scans/{name}", shape=X.shape, dtype=X.dtype, chunks=(9, 7))[:] = X
+        return open_source(folder / "scans.zarr", dataset="scans/day"), matrix()
+
+
+class TestStackedSource(SourceContract):
+    def make(self, folder):
+        X = matrix()
+        return StackedSource([ArraySource(X[:9]), ArraySource(X[9:])], ["a", "b"]), X
+
+
+class TestListOfFiles(SourceContract):
+    def make(self, folder):
+        X = matrix().astype(np.float32)
+        np.save(folder / "z.npy", X[:9])
+        write_hdf5(folder / "a.h5", X[9:], chunks=(4, 7))
+        return as_source([folder / "z.npy", str(folder / "a.h5")]), X
+
+
+class TestPatternOfFiles(SourceContract):
+    def make(self, folder):
+        for name, rows in (("b", slice(9, 10)), ("a", slice(0, 9)), ("c", slice(10, None))):
+            np.save(folder / f"scan {name}.npy", matrix()[rows])
+        return as_source(str(folder / "scan *.npy")), matrix()
+
+
+class TestStackedCsrFiles(SourceContract):
+    def make(self, folder):
+        for name, rows in (("a", slice(0, 9)), ("b", slice(9, None))):
+            sp.save_npz(folder / f"{name}.npz", sp.csr_array(matrix()[rows]))
+        return as_source([folder / "a.npz", folder / "b.npz"]), matrix()
+
+
+class Sliceable:
+    """What Dask has, and little more: a shape, a type, slices and chunks of several sizes."""
+
+    dtype, shape, chunks = np.dtype(float), (23, 7), ((10, 4, 9), (7,))
+
+    def __getitem__(self, rows):
+        assert isinstance(rows, slice)
+        return matrix()[rows]
+
+
+class TestAnythingWithSlices(SourceContract):
+    def make(self, folder):
+        return as_source(Sliceable()), matrix()
+
+
+class TestTransposedSlices(SourceContract):
+    def make(self, folder):
+        class Columns(Sliceable):
+            shape, chunks = (7, 23), None
+
+            def __getitem__(self, key):
+                return matrix().T[key]
+
+        return SlicedSource(Columns(), transposed=True), matrix()
 
 
 def test_arrays_and_csr_matrices_are_not_copied():
@@ -81,4 +328,41 @@ def test_arrays_and_csr_matrices_are_not_copied():
 @pytest.mark.parametrize("kind", ["csc", "coo", "lil", "dok"])
 def test_other_sparse_formats_become_csr(kind):
     source = as_source(sp.coo_array(matrix()).asformat(kind))
-    np.testing.assert_array_equal(source.rows(np.arange(12)).toarray(), matrix())
+    np.testing.assert_array_equal(source.rows(np.arange(23)).toarray(), matrix())
+
+
+def test_a_transposed_file_is_a_view(tmp_path):
+    np.save(tmp_path / "X.npy", matrix().T)
+    source = open_source(tmp_path / "X.npy", transposed=True)
+    assert isinstance(source.X, np.memmap)
+    assert source.shape == (23, 7)
+
+
+def test_memory_maps_wait_for_the_disk_and_arrays_do_not(tmp_path):
+    np.save(tmp_path / "X.npy", matrix())
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    for X in (mapped, mapped[3:], np.asarray(mapped), mapped.T):
+        assert not as_source(X).is_in_memory
+    assert as_source(matrix()).is_in_memory
+    assert as_source(matrix().T).is_in_memory
+
+
+def test_rows_of_a_memory_map_are_in_plain_random_order_unless_a_row_is_scattered(tmp_path):
+    np.save(tmp_path / "X.npy", np.zeros((2000, 3)))
+    assert open_source(tmp_path / "X.npy").chunk_starts is None
+    np.save(tmp_path / "X.npy", np.zeros((3, 2000)))
+    starts = open_source(tmp_path / "X.npy", transposed=True).chunk_starts
+    assert len(starts) > 1
+
+
+def test_slices_are_never_longer_than_what_was_asked_for():
+    class Counting(Sliceable):
+        n_read = 0
+
+        def __getitem__(self, rows):
+            self.n_read += rows.stop - rows.start
+            return matrix()[rows]
+
+    X = Counting()
+    as_source(X).rows(np.array([22, 0, 9, 10, 13]))
+    assert X.n_read == 10 + 4 + 1  # from 0 to 9, from 10 to 13, and 22

@@ -1,15 +1,22 @@
 """Where samples come from: sources of rows, and the loader that turns rows into minibatches."""
 
-from somf.data.loader import Loader, epoch_order
+from somf.data.chunks import epoch_order
+from somf.data.loader import Loader
+from somf.data.opening import as_source, open_source
 from somf.data.patches import ImagePatches
-from somf.data.source import ArraySource, CsrSource, Source, as_source
+from somf.data.sliced import SlicedSource
+from somf.data.source import ArraySource, CsrSource, Source
+from somf.data.stacked import StackedSource
 
 __all__ = [
     "ArraySource",
     "CsrSource",
     "ImagePatches",
     "Loader",
+    "SlicedSource",
     "Source",
+    "StackedSource",
     "as_source",
     "epoch_order",
+    "open_source",
 ]

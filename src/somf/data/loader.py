@@ -1,23 +1,26 @@
 """From rows of a source to minibatches: order, type, order of features, and a look for NaN."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
+from somf.data.readahead import read_ahead
 from somf.data.source import ArraySource, Source
-from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
 
+AHEAD_BYTES = 2**26
+"""What is read ahead: as many minibatches as fit into this …"""
 
-def epoch_order(ids: Ints, seed: int, epoch: int) -> Ints:
-    """Return samples in the random order in which an epoch visits them."""
-    return generator(seed, "order", epoch).permutation(ids)
+LEAST_AHEAD, MOST_AHEAD = 2, 16
+"""… but not less or more than these."""
 
 
 class Loader:
@@ -49,6 +52,11 @@ class Loader:
             if len(permutation) < 2**31:
                 self.permutation = permutation.astype(np.int32)  # it is read for every sample
 
+    def order(self, ids: Ints, seed: int, epoch: int) -> Ints:
+        """Return samples in the order of an epoch, which suits the storage of the source."""
+        chunk_starts = self.source.chunk_starts
+        return epoch_order(ids, seed, epoch, chunk_starts, buffered_chunks(self.source))
+
     def load(self, ids: Ints) -> Matrix:
         """Return samples as a C-contiguous or CSC minibatch.
 
@@ -66,11 +74,54 @@ class Loader:
             If one of the samples has an entry that is not finite.
         """
         if isinstance(self.source, ArraySource):
-            return self._dense(np.asarray(self.source.X), ids, ids)
-        rows = self.source.rows(ids)
-        if isinstance(rows, np.ndarray):
-            return self._dense(rows, np.arange(len(rows)), ids)
-        return self._sparse(rows, ids)
+            return self._prepare(np.asarray(self.source.X), ids, ids)
+        return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
+
+    @contextmanager
+    def stream(
+        self, batches: Sequence[Ints], place: Callable[[Matrix], Matrix] | None = None
+    ) -> Iterator[Iterator[Matrix]]:
+        """Give an iterator over minibatches, read ahead in a thread of its own where that pays.
+
+        Where all is in memory it does not: reading is computing then, and all threads are busy.
+
+        Parameters
+        ----------
+        batches : sequence of ndarray of int
+            The samples of every minibatch.
+        place : callable, optional
+            What else to do with a minibatch in the background, such as to move it elsewhere.
+
+        Yields
+        ------
+        minibatches : iterator of ndarray or csc_array
+            An error in the background comes up in the place of its minibatch.
+        """
+        load = self._planned(batches)
+        if place is None and self.source.is_in_memory:
+            yield map(load, batches)
+            return
+
+        def make(ids: Ints) -> Matrix:
+            return load(ids) if place is None else place(load(ids))
+
+        size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
+        n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
+        with read_ahead(make, batches, n_ahead) as minibatches:
+            yield minibatches
+
+    def _planned(self, batches: Sequence[Ints]) -> Callable[[Ints], Matrix]:
+        """Return a function that loads these minibatches, to be called once for each, in order."""
+        if self.source.chunk_starts is None:
+            return self.load
+        buffer = ChunkBuffer(self.source, np.concatenate(batches))
+        return lambda ids: self._prepare(*buffer.take(ids), ids)
+
+    def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Matrix:
+        """Make a minibatch of some rows of X, which are those of some samples."""
+        if isinstance(X, np.ndarray):
+            return self._dense(X, picked, ids)
+        return self._sparse(X[picked], ids)
 
     def _dense(self, X: Array, picked: Ints, ids: Ints) -> Array:
         """Pick rows, permute columns and convert, all in one pass."""
@@ -103,8 +154,14 @@ class Loader:
                 stacklevel=4,
             )
 
-    def chunks(self, ids: Ints) -> Iterator[tuple[Ints, Matrix]]:
+    def chunks(self, ids: Ints, entries_per_row: float = 1) -> Iterator[tuple[Ints, Matrix]]:
         """Yield the given samples in order, a bounded number at a time.
+
+        Parameters
+        ----------
+        ids : ndarray of int
+        entries_per_row : float
+            Entries that the caller is going to hold for every row.
 
         Yields
         ------
@@ -112,10 +169,12 @@ class Loader:
             Where in `ids` the samples of this chunk are.
         X : ndarray or csc_array
         """
-        size = max(1, int(CHUNK_ENTRIES / self.source.entries_per_row))
-        for start in range(0, len(ids), size):
-            positions = np.arange(start, min(start + size, len(ids)))
-            yield positions, self.load(ids[positions])
+        size = max(1, int(CHUNK_ENTRIES / max(self.source.entries_per_row, entries_per_row)))
+        positions = [
+            np.arange(start, min(start + size, len(ids))) for start in range(0, len(ids), size)
+        ]
+        with self.stream([ids[p] for p in positions]) as chunks:
+            yield from zip(positions, chunks, strict=True)
 
 
 def _check_finite(X: Any, entries: Array, ids: Ints) -> None:

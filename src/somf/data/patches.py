@@ -1,9 +1,15 @@
 """Patches of an image, cut out when they are needed."""
 
+import os
+
 import numpy as np
 
-from somf.data.source import Source
+from somf.data.images import open_image
+from somf.data.source import Source, is_mapped
 from somf.typing import Array, Ints
+
+BAND_ENTRIES = 2**24
+"""Entries of an image that are looked at at once when no-data pixels are searched for."""
 
 
 class ImagePatches(Source):
@@ -14,18 +20,23 @@ class ImagePatches(Source):
 
     Parameters
     ----------
-    image : ndarray of shape (height, width) or (height, width, channels)
-        An array or a memory map; it is not copied.
+    image : ndarray of shape (height, width) or (height, width, channels), or path-like
+        An array or a memory map, which is not copied; or a file (``.npy``, ENVI ``.hdr``, TIFF and
+        GeoTIFF, ``.mat``, PNG, JPEG), which is mapped into memory where its kind allows it.
     patch_size : int or tuple of (int, int)
         Height and width of a patch.
     stride : int or tuple of (int, int)
         Distance between neighbouring patches.
     mask : ndarray of bool of shape (height, width), optional
-        Where the image has data. Only patches that lie wholly inside are taken.
+        Where the image has data. Only patches that lie wholly inside are taken. By default,
+        wherever no channel has the value `no_data`.
     center : bool
         Whether to subtract its mean from every patch.
     scale : bool
         Whether to divide every patch by its Euclidean norm; a zero patch stays zero.
+    no_data : float, optional
+        The value, which may be NaN, of pixels without data; by default what the file says, if it
+        says anything. Only used without a mask.
 
     Attributes
     ----------
@@ -39,13 +50,18 @@ class ImagePatches(Source):
 
     def __init__(
         self,
-        image: Array,
+        image: Array | str | os.PathLike[str],
         patch_size: int | tuple[int, int],
         stride: int | tuple[int, int] = 1,
         mask: Array | None = None,
         center: bool = True,
         scale: bool = True,
+        *,
+        no_data: float | None = None,
     ) -> None:
+        if isinstance(image, str | os.PathLike):
+            image, declared = open_image(image)
+            no_data = declared if no_data is None else no_data
         if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
             raise ValueError(
                 "image must be an array of shape (height, width) or (height, width, channels), "
@@ -59,9 +75,12 @@ class ImagePatches(Source):
                 f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
             )
         self.image, self.center, self.scale = image, center, scale
+        self.is_in_memory = not is_mapped(image)
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         self.positions = _positions(counts, _pair(stride, "stride"))
+        if mask is None and no_data is not None:
+            mask = _has_data(image, no_data)
         if mask is not None:
             self.positions = self.positions[_inside(mask, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
@@ -94,6 +113,17 @@ def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
         *(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij"
     )
     return np.stack([axis.ravel() for axis in grid], axis=1)
+
+
+def _has_data(image: Array, no_data: float) -> Array:
+    """Return where no channel of an image has a value, looking at some rows at a time."""
+    mask = np.empty(image.shape[:2], dtype=bool)
+    step = max(1, BAND_ENTRIES // (image.size // image.shape[0]))
+    for top in range(0, len(image), step):
+        rows = image[top : top + step]
+        missing = np.isnan(rows) if np.isnan(no_data) else rows == no_data
+        mask[top : top + step] = ~(missing if image.ndim == 2 else missing.any(axis=2))
+    return mask
 
 
 def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) -> Array:

@@ -1,5 +1,6 @@
-"""The contract of a source, and the sources that live in memory."""
+"""The contract of a source, and the sources that NumPy and SciPy hold."""
 
+import mmap
 from abc import ABC, abstractmethod
 from typing import Any
 
@@ -8,18 +9,30 @@ import scipy.sparse as sp
 
 from somf.typing import Array, Ints
 
+LARGEST_CHUNK = 2**26
+"""Bytes that are read at once from a memory map whose samples are not contiguous."""
+
 
 class Source(ABC):
     """A matrix of n samples × p features of which rows can be had, and only rows.
+
+    Rows may be asked for from a thread other than the one that made the source.
 
     Attributes
     ----------
     shape : tuple of (int, int)
     dtype : numpy.dtype
+    chunk_starts : ndarray of int or None
+        The first row of every chunk of rows that are stored, and had best be read, together; None
+        where any rows are as cheap as any others.
+    is_in_memory : bool
+        Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
+    chunk_starts: Ints | None = None
+    is_in_memory: bool = False
 
     @property
     def entries_per_row(self) -> float:
@@ -52,6 +65,14 @@ class ArraySource(Source):
         self.X = X
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
+        self.is_in_memory = not is_mapped(X)
+        n, p = X.shape
+        if not self.is_in_memory and X.strides[0] < X.strides[1]:
+            # Features × samples: a sample is spread over p pages, each shared with its neighbours.
+            together = min(
+                mmap.PAGESIZE // X.dtype.itemsize, LARGEST_CHUNK // (p * X.dtype.itemsize)
+            )
+            self.chunk_starts = np.arange(0, n, max(1, together))
 
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
@@ -65,6 +86,8 @@ class CsrSource(Source):
     ----------
     X : csr_array of shape (n, p)
     """
+
+    is_in_memory = True
 
     def __init__(self, X: sp.csr_array) -> None:
         self.X = X
@@ -81,38 +104,18 @@ class CsrSource(Source):
         return self.X[ids]
 
 
-def as_source(X: Any) -> Source:
-    """Return X as a source, or say why it cannot be one.
-
-    Arrays, memory maps and CSR matrices are used as they are, without a copy; other sparse formats
-    are converted to CSR, and data frames, lists and object arrays to arrays.
-
-    Parameters
-    ----------
-    X : array-like, sparse matrix or Source
-
-    Returns
-    -------
-    source : Source
-    """
-    if isinstance(X, Source):
-        source = X
-    elif sp.issparse(X):
-        _check_two_dimensions(X.ndim)
-        source = CsrSource(sp.csr_array(X))
-        _check_numeric(source.dtype)
-    else:
-        array = X if isinstance(X, np.ndarray) else np.asarray(X)
-        _check_two_dimensions(array.ndim)
-        if array.dtype.kind == "O":
-            array = array.astype(np.float64)
-        _check_numeric(array.dtype)
-        source = ArraySource(array)
-    _check_not_empty(source.shape)
-    return source
+def is_mapped(X: Array) -> bool:
+    """Return whether an array, or the one of which it is a view, is a memory map."""
+    base: Any = X
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return isinstance(base, mmap.mmap)
 
 
-def _check_two_dimensions(n_dimensions: int) -> None:
+def check_two_dimensions(n_dimensions: int) -> None:
+    """Raise ValueError unless something is a matrix."""
     if n_dimensions != 2:
         raise ValueError(
             f"Expected 2D array, got {n_dimensions}D array instead. Reshape your data: "
@@ -120,14 +123,16 @@ def _check_two_dimensions(n_dimensions: int) -> None:
         )
 
 
-def _check_numeric(dtype: np.dtype[Any]) -> None:
+def check_numeric(dtype: np.dtype[Any]) -> None:
+    """Raise ValueError unless something consists of real numbers."""
     if dtype.kind == "c":
         raise ValueError(f"Complex data not supported: X must be real, got {dtype}.")
     if dtype.kind not in "fiub":
         raise ValueError(f"X must be numeric, got {dtype}.")
 
 
-def _check_not_empty(shape: tuple[int, int]) -> None:
+def check_not_empty(shape: tuple[int, int]) -> None:
+    """Raise ValueError unless there are samples and features."""
     for count, what in zip(shape, ("sample", "feature"), strict=True):
         if count == 0:
             raise ValueError(

@@ -1,0 +1,130 @@
+"""Images and cubes of several kinds of files, with the value that stands for no data."""
+
+import os
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from somf.data.guard import check_claim, guarded, optional
+from somf.data.hdf5 import choose, open_dataset
+from somf.data.numpyfiles import map_npy
+from somf.typing import Array
+
+DIMENSIONS = (2, 3)
+
+
+def open_image(path: str | os.PathLike[str]) -> tuple[Array, float | None]:
+    """Open an image by the kind of its file, mapped into memory where the kind allows it.
+
+    ================== ========================================================================
+    ``.npy``           mapped
+    ``.hdr``           ENVI, mapped, through Spectral Python (``somf[images]``)
+    ``.tif .tiff``     TIFF and GeoTIFF, mapped if not compressed (``somf[images]``)
+    ``.mat``           MATLAB, read; version 7.3 needs ``somf[hdf5]``
+    ``.png .jpg``      read (``somf[images]``)
+    ================== ========================================================================
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    image : ndarray of shape (height, width) or (height, width, channels)
+    no_data : float or None
+        The value that the file says stands for no data.
+    """
+    name = os.fspath(path)
+    kind = os.path.splitext(name)[1].lower()
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"There is no file {name!r}.")
+    if kind not in READERS:
+        raise ValueError(
+            f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
+        )
+    with guarded(name, f"an image of kind {kind}"):
+        image, no_data = READERS[kind](name)
+        if image.ndim not in DIMENSIONS or image.dtype.kind not in "fiub":
+            raise ValueError(
+                "it must hold (height, width) or (height, width, channels) of real numbers, got "
+                f"{image.dtype} of shape {image.shape}"
+            )
+    return image, no_data
+
+
+def _npy(path: str) -> tuple[Array, None]:
+    return map_npy(path), None
+
+
+def _envi(path: str) -> tuple[Array, float | None]:
+    envi = optional("spectral.io.envi", "images")
+    header = envi.read_envi_header(path)
+    if "library" in header.get("file type", "").lower():
+        raise ValueError("it is a spectral library")
+    file = envi.open(path)
+    file.fid.close()  # pixels come from the map
+    image = file.open_memmap(interleave="bip")
+    if image is None:  # also if the header promises more than there is
+        raise ValueError("its data file does not hold what its header promises")
+    no_data = header.get("data ignore value")
+    return image, None if no_data is None else float(no_data)
+
+
+def _tiff(path: str) -> tuple[Array, float | None]:
+    tifffile = optional("tifffile", "images")
+    with tifffile.TiffFile(path) as file:
+        series, no_data = file.series[0], file.pages[0].tags.get("GDAL_NODATA")
+        check_claim(path, prod(series.shape) * series.dtype.itemsize, os.path.getsize(path))
+        image = series.asarray(out="memmap") if series.dataoffset is None else None
+        if image is None:
+            end = series.dataoffset + prod(series.shape) * series.dtype.itemsize
+            if end > os.path.getsize(path):
+                raise ValueError("it is shorter than its header promises")
+            image = tifffile.memmap(path, mode="r")
+        axes = series.axes
+    if image.ndim == 3 and "Y" in axes:  # planes may come first
+        image = np.moveaxis(image, (axes.index("Y"), axes.index("X")), (0, 1))
+    return image, None if no_data is None else float(no_data.value)
+
+
+def _mat(path: str) -> tuple[Array, None]:
+    from scipy.io import loadmat, whosmat
+
+    if _is_hdf5(path):
+        return np.ascontiguousarray(open_dataset(path, None, DIMENSIONS)[()].T), None
+    shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
+    name = choose(path, list(shapes), None)
+    check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
+    # MATLAB's order is the other one, in which the channels of a pixel are far from each other.
+    return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
+
+
+def _is_hdf5(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(10) == b"MATLAB 7.3"
+
+
+def _is_cube(shape: tuple[int, ...], kind: str) -> bool:
+    is_real = kind in ("single", "double", "logical") or kind.lstrip("u").startswith("int")
+    return len(shape) in DIMENSIONS and min(shape) > 1 and is_real
+
+
+def _pixels(path: str) -> tuple[Array, None]:
+    module = optional("PIL.Image", "images")
+    with module.open(path) as image:
+        check_claim(path, prod(image.size) * len(image.getbands()), os.path.getsize(path))
+        return np.array(image.convert("RGB") if image.mode == "P" else image), None
+
+
+READERS: dict[str, Callable[[str], tuple[Array, Any]]] = {
+    ".npy": _npy,
+    ".hdr": _envi,
+    ".tif": _tiff,
+    ".tiff": _tiff,
+    ".mat": _mat,
+    ".png": _pixels,
+    ".jpg": _pixels,
+    ".jpeg": _pixels,
+}

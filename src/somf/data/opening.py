@@ -1,0 +1,196 @@
+"""From what users have, an object or a path, to a source."""
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.hdf5 import map_dataset, open_dataset
+from somf.data.numpyfiles import map_npy, map_raw, read_csr
+from somf.data.sliced import SlicedSource
+from somf.data.source import (
+    ArraySource,
+    CsrSource,
+    Source,
+    check_not_empty,
+    check_numeric,
+    check_two_dimensions,
+)
+from somf.data.stacked import StackedSource
+from somf.data.zarrfiles import open_array
+from somf.tensorfile import DamagedFileError
+
+Path: TypeAlias = str | os.PathLike[str]
+
+HDF5 = (".h5", ".hdf5", ".he5")
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
+
+
+def as_source(X: Any) -> Source:
+    """Return X as a source, or say why it cannot be one.
+
+    Arrays, memory maps and CSR matrices are used as they are, without a copy, and so is any other
+    object with `shape`, `dtype` and slices of rows; paths are opened by their kind. Other sparse
+    formats are converted to CSR, and data frames, lists and object arrays to arrays.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, path, list of paths or Source
+
+    Returns
+    -------
+    source : Source
+    """
+    if isinstance(X, Source):
+        source = X
+    elif _is_path(X) or _is_list_of_paths(X):
+        return open_source(X)
+    elif sp.issparse(X):
+        check_two_dimensions(X.ndim)
+        source = CsrSource(sp.csr_array(X))
+    elif not isinstance(X, np.ndarray) and _has_slices(X):
+        check_two_dimensions(len(X.shape))
+        source = SlicedSource(X)
+    else:
+        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+        check_two_dimensions(array.ndim)
+        source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
+    check_numeric(source.dtype)
+    check_not_empty(source.shape)
+    return source
+
+
+def open_source(
+    path: Path | Sequence[Path],
+    *,
+    dataset: str | None = None,
+    shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+    transposed: bool = False,
+) -> Source:
+    """Open a matrix on disk; nothing of it is read before it is needed.
+
+    ====================== =====================================================================
+    ``.npy``               mapped into memory
+    ``.npz``               CSR matrix of `scipy.sparse.save_npz`, read at once
+    ``.h5 .hdf5 .he5``     HDF5 dataset (``somf[hdf5]``)
+    ``.zarr``, a directory Zarr array, or an array in a group (``somf[zarr]``)
+    anything else          raw numbers, with `shape` and `dtype`
+    ====================== =====================================================================
+
+    Parameters
+    ----------
+    path : path-like, or sequence of them
+        A file, a pattern such as ``"scans/*.npy"`` (taken in alphabetical order), or several files;
+        the rows of several files are stacked.
+    dataset : str, optional
+        Name of the matrix in an HDF5 file or a Zarr group; needed if there are several.
+    shape : tuple of (int, int), optional
+        Shape of raw numbers as they are stored.
+    dtype : numpy.dtype, optional
+        Type of raw numbers.
+    transposed : bool
+        Whether files hold features × samples rather than samples × features.
+
+    Returns
+    -------
+    source : Source
+
+    Raises
+    ------
+    somf.tensorfile.DamagedFileError
+        A ValueError that names the file, if it is not what it should be.
+    """
+    paths = _expand(path)
+    parts = [_open(p, dataset, shape, dtype, transposed) for p in paths]
+    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
+
+
+def _expand(path: Path | Sequence[Path]) -> list[str]:
+    """Return the names of all files that are meant."""
+    if not _is_path(path):
+        return [os.fspath(p) for p in path]  # type: ignore[union-attr] # it is a sequence
+    name = os.fspath(path)  # type: ignore[arg-type]
+    if os.path.exists(name) or not glob.has_magic(name):
+        return [name]
+    found = sorted(glob.glob(name))
+    if not found:
+        raise FileNotFoundError(f"No file matches {name!r}.")
+    return found
+
+
+def _open(
+    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+) -> Source:
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {path!r}.")
+    try:
+        source = _by_kind(path, dataset, shape, dtype, transposed)
+        check_numeric(source.dtype)
+        check_not_empty(source.shape)
+    except DamagedFileError:
+        raise
+    except ValueError as error:
+        raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
+    return source
+
+
+def _by_kind(
+    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+) -> Source:
+    kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
+    is_container = kind in HDF5 or os.path.isdir(path)
+    _check_for(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
+    if is_container:
+        _check_for(path, "shape", shape, False, "raw files")
+        X = open_dataset(path, dataset) if kind in HDF5 else open_array(path, dataset)
+        check_two_dimensions(X.ndim)
+        mapped = map_dataset(X) if kind in HDF5 else None
+        if mapped is None:
+            return SlicedSource(X, transposed, path)
+        return ArraySource(mapped.T if transposed else mapped)
+    if kind in (".npy", ".npz") or (shape is None and dtype is None):
+        _check_for(path, "shape", shape, False, "raw files")
+        if kind == ".npz":
+            csr = read_csr(path)
+            return CsrSource(sp.csr_array(csr.T) if transposed else csr)
+        if kind != ".npy":
+            raise ValueError(_what_to_do(kind))
+        X = map_npy(path)
+    elif shape is None or dtype is None:
+        raise ValueError(f"shape and dtype must both be given, got {shape!r} and {dtype!r}.")
+    else:
+        X = map_raw(path, shape, dtype)
+    check_two_dimensions(X.ndim)
+    return ArraySource(X.T if transposed else X)
+
+
+def _check_for(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
+    if value is not None and not applies:
+        raise ValueError(f"{name} must be None for {path!r}, got {value!r}: it is for {kinds}.")
+
+
+def _what_to_do(kind: str) -> str:
+    if kind in IMAGES:
+        return "it is an image. Wrap it: ImagePatches(path, patch_size)."
+    return (
+        f"the kind of {kind or 'a file without an ending'} is not known. Give shape and dtype of "
+        "raw numbers: somf.data.open_source(path, shape=(n, p), dtype='float32')."
+    )
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike)
+
+
+def _is_list_of_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(x) for x in X)
+
+
+def _has_slices(X: Any) -> bool:
+    """Return whether something is an array of its own kind, such as an h5py dataset."""
+    has_names = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
+    return has_names and isinstance(X.dtype, np.dtype)

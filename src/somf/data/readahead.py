@@ -1,0 +1,42 @@
+"""The next items, made in a background thread while the current one is in use."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import Context
+from typing import TypeVar
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+@contextmanager
+def read_ahead(make: Callable[[S], T], items: Iterable[S], n_ahead: int) -> Iterator[Iterator[T]]:
+    """Give an iterator over ``make(item)``, made in order and up to `n_ahead` of them in advance.
+
+    An error comes up in the place of the item that it belongs to. However the context is left, the
+    thread has ended then.
+
+    Parameters
+    ----------
+    make : callable
+        Called in the background thread, without the team of threads, which is computing meanwhile.
+    items : iterable
+    n_ahead : int
+    """
+    waiting: deque[Future[T]] = deque()
+
+    def results() -> Iterator[T]:
+        for item in items:
+            waiting.append(reader.submit(Context().run, make, item))
+            if len(waiting) > n_ahead:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+    with ThreadPoolExecutor(1, "somf-reader") as reader:
+        try:
+            yield results()
+        finally:
+            reader.shutdown(wait=False, cancel_futures=True)

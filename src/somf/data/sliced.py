@@ -1,0 +1,69 @@
+"""Anything with a shape, a type and slices of rows: h5py datasets, Zarr arrays, Dask arrays."""
+
+from typing import Any
+
+import numpy as np
+
+from somf.data.source import Source
+from somf.tensorfile import DamagedFileError
+from somf.typing import Array, Ints
+
+
+class SlicedSource(Source):
+    """An object of which slices of rows (or of columns) can be had as arrays.
+
+    Parameters
+    ----------
+    X : object of shape (n, p)
+        With `shape`, `dtype` and ``X[start:stop]``; where it has `chunks`, they are respected.
+    transposed : bool
+        Whether the object is of shape (p, n): features × samples.
+    path : str, optional
+        The file it comes from, to be named in errors.
+    """
+
+    def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
+        self.X, self.transposed, self.path = X, transposed, path
+        self.shape = (int(X.shape[transposed]), int(X.shape[not transposed]))
+        self.dtype = np.dtype(X.dtype)
+        chunks = getattr(X, "chunks", None)
+        if chunks is not None:
+            self.chunk_starts = _starts(chunks[transposed], self.shape[0])
+
+    def rows(self, ids: Ints) -> Array:
+        """Return samples as a new array."""
+        rows = np.empty((len(ids), self.shape[1]), dtype=self.dtype)
+        order = np.argsort(ids, kind="stable")
+        ordered = ids[order]
+        for run in np.split(np.arange(len(ids)), _breaks(ordered, self.chunk_starts)):
+            if len(run):
+                first, last = int(ordered[run[0]]), int(ordered[run[-1]])
+                rows[order[run]] = self._slice(first, last + 1)[ordered[run] - first]
+        return rows
+
+    def _slice(self, start: int, stop: int) -> Array:
+        try:
+            if self.transposed:
+                return np.asarray(self.X[:, start:stop]).T
+            return np.asarray(self.X[start:stop])
+        except Exception as error:
+            if self.path is None:
+                raise  # whoever made the object knows its errors
+            raise DamagedFileError(
+                f"{self.path!r} is damaged: rows {start} to {stop - 1} cannot be read: {error}"
+            ) from error
+
+
+def _starts(chunks: Any, n: int) -> Ints:
+    """Return where chunks start, given their size, as by HDF5 and Zarr, or sizes, as by Dask."""
+    if isinstance(chunks, int | np.integer):
+        return np.arange(0, n, int(chunks))
+    return np.concatenate([[0], np.cumsum(chunks)[:-1]]).astype(np.int64)
+
+
+def _breaks(ids: Ints, chunk_starts: Ints | None) -> Ints:
+    """Return where to cut sorted rows so that every piece is worth reading as one slice."""
+    if chunk_starts is None:
+        return np.flatnonzero(np.diff(ids) > 1) + 1
+    chunks = np.searchsorted(chunk_starts, ids, side="right")
+    return np.flatnonzero(np.diff(chunks)) + 1

@@ -1,0 +1,67 @@
+"""Several sources as one matrix."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.source import CsrSource, Source
+from somf.typing import Array, Ints
+
+
+class StackedSource(Source):
+    """The rows of several sources, one source after the other.
+
+    Parameters
+    ----------
+    parts : sequence of Source
+        All with the same number of features, and all dense or all sparse.
+    names : sequence of str
+        What to call them in errors.
+    """
+
+    def __init__(self, parts: Sequence[Source], names: Sequence[str]) -> None:
+        for part, name in zip(parts, names, strict=True):
+            if part.shape[1] != parts[0].shape[1]:
+                raise ValueError(
+                    f"{name!r} must have {parts[0].shape[1]} features like {names[0]!r}, "
+                    f"got {part.shape[1]}."
+                )
+            if isinstance(part, CsrSource) != isinstance(parts[0], CsrSource):
+                raise ValueError(
+                    f"{name!r} must be of one kind with {names[0]!r}: one of them is sparse."
+                )
+        self.parts = parts
+        self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
+        self.shape = (int(self.starts[-1]), parts[0].shape[1])
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        self.is_in_memory = all(part.is_in_memory for part in parts)
+        if any(part.chunk_starts is not None for part in parts):
+            self.chunk_starts = np.concatenate(
+                [start + _chunks(part) for start, part in zip(self.starts, parts, strict=False)]
+            )
+
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row are stored, on average."""
+        total = sum(part.entries_per_row * part.shape[0] for part in self.parts)
+        return total / self.shape[0]
+
+    def rows(self, ids: Ints) -> Array | sp.csr_array:
+        """Return samples, whichever sources they are in, as a new array."""
+        owners = np.searchsorted(self.starts, ids, side="right") - 1
+        order = np.argsort(owners, kind="stable")
+        present = np.unique(owners) if len(ids) else [0]
+        found = [
+            self.parts[owner].rows(ids[owners == owner] - self.starts[owner]) for owner in present
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        if isinstance(found[0], np.ndarray):
+            return np.concatenate(found, dtype=self.dtype)[back]
+        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))[back]
+
+
+def _chunks(part: Source) -> Ints:
+    """Return where chunks start; where any row is as cheap as any other, each is a chunk."""
+    return np.arange(part.shape[0]) if part.chunk_starts is None else part.chunk_starts

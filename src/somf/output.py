@@ -1,0 +1,158 @@
+"""Where codes go, a chunk at a time: into an array, a file, or a sparse matrix."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.guard import optional
+from somf.typing import Array
+
+
+class DenseCodes:
+    """Codes as rows of something that has a shape and takes slices of rows.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n, k)
+    """
+
+    def __init__(self, rows: Any) -> None:
+        self.rows, self.n_written = rows, 0
+
+    def append(self, code: Array) -> None:
+        """Write the next rows."""
+        self.rows[self.n_written : self.n_written + len(code)] = code
+        self.n_written += len(code)
+
+
+class SparseCodes:
+    """Codes as a CSR array, of which only the entries that are not zero are ever held."""
+
+    def __init__(self) -> None:
+        self.parts: list[sp.csr_array] = []
+
+    def append(self, code: Array) -> None:
+        """Add the next rows."""
+        self.parts.append(sp.csr_array(code))
+
+    @property
+    def rows(self) -> sp.csr_array:
+        """All rows so far."""
+        return sp.csr_array(sp.vstack(self.parts, format="csr"))
+
+
+@contextmanager
+def codes_into(
+    out: Any, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
+) -> Iterator[DenseCodes | SparseCodes]:
+    """Give something to append codes to; a file has its name only when all of them are written.
+
+    Parameters
+    ----------
+    out : None, array-like of shape (n, k) or path-like
+        Nothing given, what to write into, or a file: ``.npy`` or ``.zarr``, sparse ``.npz``.
+    shape : tuple of (int, int)
+    dtype : numpy.dtype
+    sparse : bool
+
+    Yields
+    ------
+    codes : DenseCodes or SparseCodes
+        Its `rows` are the result.
+    """
+    kind = _kind(out, sparse)
+    if kind == "array":
+        _check_fits(out, shape)
+        yield DenseCodes(out)
+    elif kind == "new":
+        yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
+    else:
+        with WRITERS[kind](os.fspath(out), shape, dtype) as codes:
+            yield codes
+
+
+def _kind(out: Any, sparse: bool) -> str:
+    if out is None:
+        return "new"
+    if not isinstance(out, str | os.PathLike):
+        if sparse:
+            raise ValueError("out must be None or a .npz file for sparse codes, got an array.")
+        return "array"
+    kind = os.path.splitext(os.fspath(out).rstrip(os.sep))[1].lower()
+    kinds = (".npz",) if sparse else (".npy", ".zarr")
+    if kind not in kinds:
+        what = "sparse" if sparse else "dense"
+        raise ValueError(
+            f"out must be a file of kind {' or '.join(kinds)} for {what} codes, "
+            f"got {os.fspath(out)!r}."
+        )
+    return kind
+
+
+def _check_fits(out: Any, shape: tuple[int, int]) -> None:
+    given = getattr(out, "shape", None), getattr(out, "dtype", None)
+    if given[0] != shape or getattr(given[1], "kind", "") != "f":
+        raise ValueError(
+            f"out must be a floating array of shape {shape}, got {given[1]} of shape {given[0]}."
+        )
+
+
+@contextmanager
+def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
+    with _aside(path) as aside:
+        mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=dtype, shape=shape)
+        codes = DenseCodes(mapped)
+        yield codes
+        mapped.flush()
+        del mapped
+        codes.rows = None  # some systems do not rename a file that is mapped
+    codes.rows = np.lib.format.open_memmap(path, mode="r+")
+
+
+@contextmanager
+def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
+    zarr = optional("zarr", "zarr")
+    if os.path.exists(path):
+        raise FileExistsError(f"out must not exist yet, got {path!r}. Remove it first.")
+    chunk = (max(1, min(shape[0], 2**20 // shape[1])), shape[1])
+    with _aside(path) as aside:
+        codes = DenseCodes(
+            zarr.create_array(aside, shape=shape, chunks=chunk, dtype=dtype, overwrite=True)
+        )
+        yield codes
+    codes.rows = zarr.open_array(path, mode="r+")
+
+
+@contextmanager
+def _npz(path: str, *_: object) -> Iterator[SparseCodes]:
+    codes = SparseCodes()
+    yield codes
+    with _aside(path) as aside, open(aside, "wb") as file:
+        sp.save_npz(file, codes.rows)
+
+
+@contextmanager
+def _aside(path: str) -> Iterator[str]:
+    """Give another name, under which to write a file that is renamed at the end."""
+    aside = f"{path.rstrip(os.sep)}.part"
+    try:
+        yield aside
+        os.replace(aside, path)
+    except BaseException:
+        if os.path.isdir(aside):
+            shutil.rmtree(aside)
+        elif os.path.exists(aside):
+            os.unlink(aside)
+        raise
+
+
+WRITERS: dict[str, Callable[..., AbstractContextManager[DenseCodes | SparseCodes]]] = {
+    ".npy": _npy,
+    ".zarr": _zarr,
+    ".npz": _npz,
+}

@@ -1,0 +1,119 @@
+"""Random order that respects storage, and the buffer that it needs."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from somf.data import Source, epoch_order
+from somf.data.chunks import ChunkBuffer, buffered_chunks
+from somf.data.loader import Loader
+
+
+def most_at_once(order, starts):
+    """Return how many chunks have to be held at once if each is read only once."""
+    owners = np.searchsorted(starts, order, side="right")
+    first = {c: i for i, c in reversed(list(enumerate(owners.tolist())))}
+    last = {c: i for i, c in enumerate(owners.tolist())}
+    events = sorted([(i, 1) for i in first.values()] + [(i + 0.5, -1) for i in last.values()])
+    return int(np.cumsum([step for _, step in events]).max())
+
+
+def test_without_chunks_the_order_is_a_plain_permutation():
+    ids = np.arange(100)
+    np.testing.assert_array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 3, 5))
+    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 3, 6))
+    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 4, 5))
+    np.testing.assert_array_equal(np.sort(epoch_order(ids, 3, 5)), ids)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40),
+    n_buffered=st.integers(1, 12),
+    seed=st.integers(0, 100),
+    keep=st.floats(0.1, 1),
+)
+def test_with_chunks_few_are_needed_at_a_time(sizes, n_buffered, seed, keep):
+    starts = np.cumsum([0, *sizes[:-1]])
+    ids = np.flatnonzero(np.random.default_rng(seed).random(sum(sizes)) <= keep)
+    order = epoch_order(ids, seed, 2, starts, n_buffered)
+    np.testing.assert_array_equal(np.sort(order), ids)
+    np.testing.assert_array_equal(order, epoch_order(ids, seed, 2, starts, n_buffered))
+    if len(ids):
+        assert most_at_once(order, starts) <= n_buffered
+
+
+def test_chunks_are_mixed_from_the_first_batch_to_the_last():
+    starts = np.arange(0, 10_000, 100)
+    order = epoch_order(np.arange(10_000), 0, 0, starts, 10)
+    for batch in np.split(order, 200):
+        assert len(np.unique(batch // 100)) >= 5
+    others = epoch_order(np.arange(10_000), 0, 1, starts, 10)
+    assert set(order[:100] // 100) != set(others[:100] // 100)
+
+
+def test_a_buffer_that_holds_everything_gives_an_order_without_any_trace_of_chunks():
+    order = epoch_order(np.arange(1000), 0, 0, np.arange(0, 1000, 100), 50)
+    place = np.empty(1000)
+    place[order] = np.arange(1000)
+    means = place.reshape(10, 100).mean(axis=1)
+    assert np.abs(means - 500).max() < 4 * 1000 / np.sqrt(12 * 100)
+
+
+class Counting(Source):
+    """Counts how often each row is read, and never lets one be read on its own."""
+
+    shape, dtype = (100, 3), np.dtype(np.float32)
+    X = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
+
+    def __init__(self, storage=np.asarray):
+        self.chunk_starts = np.array([0, 30, 40, 41, 60, 75, 90])
+        self.n_reads = np.zeros(100, dtype=int)
+        self.storage = storage
+
+    def rows(self, ids):
+        self.n_reads[ids] += 1
+        return self.storage(self.X[ids])
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "CSR"])
+def test_every_chunk_is_read_once_in_an_epoch(storage, monkeypatch):
+    monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 3 * 30 * 3 * 4)
+    monkeypatch.setattr("somf.data.chunks.LEAST_BUFFERED", 1)
+    source = Counting(storage)
+    assert buffered_chunks(source) == 3
+    loader = Loader(source, source.dtype)
+    ids = np.delete(np.arange(100), [5, 40, 99])  # chunk 40 is not wanted at all
+    order = loader.order(ids, 0, 0)
+    batches = np.split(order, range(8, len(order), 8))
+    with loader.stream(batches) as minibatches:
+        for batch, rows in zip(batches, minibatches, strict=True):
+            found = rows.toarray() if sp.issparse(rows) else rows
+            np.testing.assert_array_equal(found, source.X[batch])
+    expected = np.ones(100)
+    expected[40] = 0
+    np.testing.assert_array_equal(source.n_reads, expected)
+
+
+def test_a_chunk_is_let_go_of_when_nothing_of_it_will_be_wanted():
+    source = Counting()
+    order = epoch_order(np.arange(100), 0, 0, source.chunk_starts, 2)
+    buffer = ChunkBuffer(source, order)
+    for start in range(0, 100, 5):
+        buffer.take(order[start : start + 5])
+        assert len(buffer.kept) <= 2
+    assert not buffer.kept
+
+
+def test_large_chunks_are_mixed_all_the_same(monkeypatch):
+    monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 1)
+    assert buffered_chunks(Counting()) == 4
+
+
+def test_a_pass_in_order_reads_every_chunk_once(monkeypatch):
+    monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 7 * 3)
+    source = Counting()
+    rows = [X for _, X in Loader(source, source.dtype).chunks(np.arange(100))]
+    np.testing.assert_array_equal(np.vstack(rows), source.X)
+    assert source.n_reads.tolist() == [1] * 100

@@ -1,0 +1,126 @@
+"""Where codes go."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from somf import DictionaryLearning
+from somf.data import as_source
+
+
+@pytest.fixture(scope="module")
+def model(toy):
+    return DictionaryLearning(5, alpha=0.2, random_state=0).fit(toy)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 60 * 70)
+
+
+def test_codes_go_into_a_given_array(model, toy, tmp_path):
+    expected = model.transform(toy)
+    mapped = np.lib.format.open_memmap(tmp_path / "codes.npy", "w+", float, (300, 5))
+    for out in (np.empty((300, 5)), mapped, np.empty((300, 5), order="F")):
+        assert model.transform(toy, out) is out
+        np.testing.assert_array_equal(out, expected)
+    single = model.transform(toy, out=np.empty((300, 5), dtype=np.float32))
+    np.testing.assert_array_equal(single, expected.astype(np.float32))
+
+
+def test_codes_go_into_a_file(model, toy, tmp_path):
+    expected = model.transform(toy)
+    for path in (tmp_path / "codes.npy", str(tmp_path / "codes.npy")):  # the second replaces it
+        codes = model.transform(toy, path)
+        assert isinstance(codes, np.memmap)
+        np.testing.assert_array_equal(codes, expected)
+        np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
+    assert [p.name for p in tmp_path.iterdir()] == ["codes.npy"]
+
+
+def test_codes_go_into_a_zarr_array(model, toy, tmp_path):
+    zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    expected = model.transform(toy)
+    codes = model.transform(toy, tmp_path / "codes.zarr")
+    assert isinstance(codes, zarr.Array)
+    np.testing.assert_array_equal(codes[:], expected)
+    np.testing.assert_array_equal(as_source(tmp_path / "codes.zarr").rows(np.arange(300)), expected)
+    assert [p.name for p in tmp_path.iterdir()] == ["codes.zarr"]
+    with pytest.raises(FileExistsError, match=r"out must not exist yet, got .*codes\.zarr"):
+        model.transform(toy, tmp_path / "codes.zarr")
+    array = zarr.create_array(tmp_path / "more.zarr", shape=(300, 5), dtype=float)
+    assert model.transform(toy, array) is array
+    np.testing.assert_array_equal(array[:], expected)
+
+
+def test_sparse_codes_are_the_dense_ones(model, toy, tmp_path):
+    expected = model.transform(toy)
+    codes = model.transform(toy, sparse=True)
+    assert isinstance(codes, sp.csr_array)
+    assert codes.nnz == np.count_nonzero(expected) < expected.size
+    np.testing.assert_array_equal(codes.toarray(), expected)
+    again = model.transform(toy, tmp_path / "codes.npz", sparse=True)
+    np.testing.assert_array_equal(again.toarray(), expected)
+    np.testing.assert_array_equal(sp.load_npz(tmp_path / "codes.npz").toarray(), expected)
+    np.testing.assert_allclose(model.inverse_transform(codes), model.inverse_transform(expected))
+
+
+@pytest.mark.parametrize(
+    ("out", "sparse", "message"),
+    [
+        (np.empty((299, 5)), False, r"out must be a floating array of shape \(300, 5\)"),
+        (np.empty((300, 5), dtype=int), False, "out must be a floating array"),
+        ([[1.0]], False, "out must be a floating array"),
+        ("codes.csv", False, r"out must be a file of kind .npy or .zarr for dense codes"),
+        ("codes.npz", False, r"out must be a file of kind .npy or .zarr for dense codes"),
+        ("codes.npy", True, r"out must be a file of kind .npz for sparse codes"),
+        (np.empty((300, 5)), True, "out must be None or a .npz file for sparse codes"),
+    ],
+)
+def test_what_codes_do_not_fit_into_is_refused(model, toy, out, sparse, message):
+    with pytest.raises(ValueError, match=message):
+        model.transform(toy, out, sparse=sparse)
+
+
+@pytest.mark.parametrize("name", ["codes.npy", "codes.zarr", "codes.npz"])
+def test_a_transform_that_fails_leaves_no_file_and_the_old_one_untouched(
+    model, toy, tmp_path, name
+):
+    if name.endswith("zarr"):
+        pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    else:
+        (tmp_path / name).write_bytes(b"old")
+    before = sorted(p.name for p in tmp_path.iterdir())
+    X = toy.copy()
+    X[250, 3] = np.nan
+    with pytest.raises(ValueError, match="got NaN in row 250"):
+        model.transform(X, tmp_path / name, sparse=name.endswith("npz"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == before
+    if before:
+        assert (tmp_path / name).read_bytes() == b"old"
+
+
+def test_verbose_shows_a_progress_bar(model, toy, capsys):
+    pytest.importorskip("rich", reason="the progress bar needs somf[progress]")
+    noisy = DictionaryLearning(5, verbose=1, random_state=0).fit(toy)
+    capsys.readouterr()
+    noisy.transform(toy)
+    assert "300/300 samples" in capsys.readouterr().out
+
+
+def test_set_output_works_with_a_path(model, toy, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    np.save(tmp_path / "X.npy", toy)
+    framed = DictionaryLearning(5, alpha=0.2, random_state=0).set_output(transform="pandas")
+    codes = framed.fit_transform(tmp_path / "X.npy")
+    assert isinstance(codes, pandas.DataFrame)
+    np.testing.assert_array_equal(codes.to_numpy(), model.transform(toy))
+
+
+def test_codes_are_computed_in_chunks_that_count_atoms_too(toy):
+    model = DictionaryLearning(100, random_state=0).fit(toy[:, :5])
+    sizes = []
+    coder, loader, ids = model._coder(toy[:, :5], 1e-6)
+    for positions, _, _, _ in coder.codes(loader, ids):
+        sizes.append(len(positions))
+    assert max(sizes) * 100 <= 60 * 70
