@@ -1,4 +1,4 @@
-"""The kernels of a GPU in tests: on a real one, else through Triton's interpreter, else not at all."""
+"""The kernels of a GPU in tests: on a real one, or through Triton's interpreter, or not."""
 
 import os
 from importlib.util import find_spec

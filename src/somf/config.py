@@ -10,7 +10,7 @@ import numpy as np
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array
 
-DEVICES = ("cpu",)
+DEVICES = ("cpu", "cuda")
 CODE_ESTIMATORS = ("averaged", "masked", "exact")
 MASKS = ("blocks", "bernoulli")
 SURROGATES = ("online", "incremental")

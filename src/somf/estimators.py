@@ -16,8 +16,9 @@ from somf import modelfile
 from somf.callbacks import Callback, History, Progress, progress_bar
 from somf.coding import Coder
 from somf.config import Config, check_tolerance
-from somf.data import Loader, as_source
+from somf.data import Loader, as_source, loader_for
 from somf.kernels import kernels_for
+from somf.kernels.host import to_host
 from somf.loop import run
 from somf.output import codes_into
 from somf.solver import Solver
@@ -76,8 +77,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Relative duality gap at which the codes of an iteration are good enough.
     record_every : int, optional
         Samples between two entries of `history_`; by default an epoch.
-    device : {"cpu"}, default="cpu"
-        Where to compute.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). What was learned
+        is always in the memory of the host, and serves either.
     n_threads : int, optional
         Threads of BLAS and of the kernels; by default all there are.
     dtype : {"float32", "float64"}, optional
@@ -139,7 +141,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu"] = "cpu",
+        device: Literal["cpu", "cuda"] = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
@@ -200,15 +202,19 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
         with ExitStack() as stack:
             stack.enter_context(threads(config.n_threads))
+            stack.enter_context(kernels_for(config.device).memory_explained())
             callbacks = list(config.callbacks)
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
             state = start(config, source, ids, seed, is_finite=True)
-            loader = Loader(source, state.D.dtype, state.permutation, config.is_non_negative)
+            dtype = config.dtype_for(source.dtype)
+            loader = loader_for(
+                config.device, source, dtype, state.permutation, config.is_non_negative
+            )
             held_out = None
             if validation_source is not None:
                 held_out = (
-                    Loader(validation_source, state.D.dtype, state.permutation),
+                    loader_for(config.device, validation_source, dtype, state.permutation),
                     validation_ids,
                 )
             history = run(config, state, loader, ids, held_out, callbacks)
@@ -246,23 +252,27 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._check_can_go_on(config)
         ids = np.arange(source.shape[0])
         names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
-        with threads(config.n_threads):
+        kernels = kernels_for(config.device)
+        with threads(config.n_threads), kernels.memory_explained():
             if is_first:
-                state = start(config, source, ids, self._draw_seed(), is_finite=False)
+                state = start(config, source, ids, self._draw_seed(), is_finite=False).on_host()
             else:
                 state = self._state
-            loader = Loader(source, state.D.dtype, state.permutation, config.is_non_negative)
+            loader = loader_for(
+                config.device, source, state.dtype, state.permutation, config.is_non_negative
+            )
             for _ in loader.chunks(ids):
                 pass  # raises before anything has changed if a sample is not finite
-            solver = Solver(config, state)
             slots = None
-            if config.remembers_samples and names is not None:
-                state.memory = state.memory or solver.blank_memory(np.empty(0, dtype=np.int64))
+            if state.memory is not None and names is not None:
                 slots = state.memory.slots(names)
+            state = state.on_device(kernels)
+            solver = Solver(config, state)
             try:
                 for first in range(0, len(ids), config.batch_size):
                     batch = slice(first, first + config.batch_size)
                     solver.step(loader.load(ids[batch]), None if slots is None else slots[batch])
+                solver.check()
             finally:
                 # If a source fails half-way, what was learned before counts.
                 if state.n_iter > 0:
@@ -280,7 +290,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _adopt(self, config: Config, state: State, history: History) -> None:
         """Take over what a fit has found; until here nothing of the estimator has changed."""
-        self._fitted_config, self._state = config, state
+        self._fitted_config, self._state = config, state.on_host()
         self.components_ = state.components
         self.n_iter_ = state.n_iter
         self.n_samples_seen_ = state.n_samples_seen
@@ -326,11 +336,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         progress = Progress(n_samples_planned=len(ids))
         with ExitStack() as stack:
             stack.enter_context(threads(self.n_threads))
+            stack.enter_context(coder.kernels.memory_explained())
             show = stack.enter_context(progress_bar()) if self.verbose else None
             begin = perf_counter()
             with codes_into(out, shape, dtype, sparse) as codes:
                 for positions, _, code, _ in coder.codes(loader, ids):
-                    codes.append(code)
+                    codes.append(to_host(code))
                     progress.n_samples_seen += len(positions)
                     progress.compute_seconds = perf_counter() - begin
                     if show is not None:
@@ -372,7 +383,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         objective : float
         """
         coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads):
+        with threads(self.n_threads), coder.kernels.memory_explained():
             return coder.objective(loader, ids)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
@@ -409,7 +420,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         gap : float
         """
         coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads):
+        with threads(self.n_threads), coder.kernels.memory_explained():
             return coder.stationarity_gap(loader, ids, self._config().ball)
 
     def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
@@ -418,9 +429,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X = X if hasattr(X, "shape") else source  # a path has no shape
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
-        D = np.ascontiguousarray(self.components_.T)
-        coder = Coder(kernels_for(config.device), D, config.penalty, check_tolerance(tol))
-        return coder, Loader(source, D.dtype), np.arange(source.shape[0])
+        kernels = kernels_for(config.device)
+        D = kernels.to_device(np.ascontiguousarray(self.components_.T))
+        coder = Coder(kernels, D, config.penalty, check_tolerance(tol))
+        loader = loader_for(config.device, source, self.components_.dtype)
+        return coder, loader, np.arange(source.shape[0])
 
     # Keeping what was learned
 

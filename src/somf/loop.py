@@ -10,6 +10,7 @@ from somf.callbacks import Callback, History, Progress
 from somf.coding import Coder
 from somf.config import Config
 from somf.data import Loader
+from somf.kernels.host import to_host
 from somf.solver import Solver
 from somf.state import State
 from somf.typing import Ints, Matrix
@@ -105,7 +106,7 @@ def _first_step(solver: Solver, minibatches: Iterator[Matrix], batch: Ints) -> f
 def _count_unused(state: State, progress: Progress) -> int:
     """Count the atoms that no sample has used since the last record."""
     last = progress.history["n_samples_seen"][-1]
-    return int(np.count_nonzero(state.last_used <= last))
+    return int(np.count_nonzero(to_host(state.last_used) <= last))
 
 
 def _log(progress: Progress) -> None:

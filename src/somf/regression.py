@@ -150,7 +150,7 @@ class StoredGrams:
 
     def __init__(self, state: State, kernels: Kernels, keep_all: bool) -> None:
         self.state, self.kernels, self.keep_all = state, kernels, keep_all
-        self.statistic_size = state.C.size
+        self.statistic_size = state.C.shape[0] ** 2
         self.grams_of_blocks: Array | None = None
 
     def of_subset(self, subset: Subset) -> Array:

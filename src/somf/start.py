@@ -110,6 +110,7 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
     solver = Solver(config, state.on_device(kernels_for(config.device)))
     solver.take_notice()
     state = solver.state
-    if sample_ids is not None and config.remembers_samples:
-        state.memory = solver.blank_memory(sample_ids)
+    if config.remembers_samples:
+        nobody = np.empty(0, dtype=np.int64)
+        state.memory = solver.blank_memory(nobody if sample_ids is None else sample_ids)
     return state

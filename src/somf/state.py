@@ -159,6 +159,11 @@ class State:
     memory: SampleMemory | None
 
     @property
+    def dtype(self) -> np.dtype[Any]:
+        """The floating type, in the words of NumPy."""
+        return to_host(self.D[:0]).dtype
+
+    @property
     def components(self) -> Array:
         """The atoms as rows, features in the order of the data: a new (k, p) array."""
         D = to_host(self.D)

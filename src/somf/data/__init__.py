@@ -1,7 +1,7 @@
 """Where samples come from: sources of rows, and the loader that turns rows into minibatches."""
 
 from somf.data.chunks import epoch_order
-from somf.data.loader import Loader
+from somf.data.loader import Loader, loader_for
 from somf.data.opening import as_source, open_source
 from somf.data.patches import ImagePatches
 from somf.data.sliced import SlicedSource
@@ -18,5 +18,6 @@ __all__ = [
     "StackedSource",
     "as_source",
     "epoch_order",
+    "loader_for",
     "open_source",
 ]

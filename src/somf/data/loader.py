@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -78,9 +78,7 @@ class Loader:
         return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
 
     @contextmanager
-    def stream(
-        self, batches: Sequence[Ints], place: Callable[[Matrix], Matrix] | None = None
-    ) -> Iterator[Iterator[Matrix]]:
+    def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """Give an iterator over minibatches, read ahead in a thread of its own where that pays.
 
         Where all is in memory it does not: reading is computing then, and all threads are busy.
@@ -89,26 +87,22 @@ class Loader:
         ----------
         batches : sequence of ndarray of int
             The samples of every minibatch.
-        place : callable, optional
-            What else to do with a minibatch in the background, such as to move it elsewhere.
 
         Yields
         ------
         minibatches : iterator of ndarray or csc_array
             An error in the background comes up in the place of its minibatch.
         """
-        load = self._planned(batches)
-        if place is None and self.source.is_in_memory:
-            yield map(load, batches)
-            return
+        if self.source.is_in_memory:
+            yield map(self._planned(batches), batches)
+        else:
+            with self._read_ahead(batches) as minibatches:
+                yield minibatches
 
-        def make(ids: Ints) -> Matrix:
-            return load(ids) if place is None else place(load(ids))
-
+    def _read_ahead(self, batches: Sequence[Ints]) -> AbstractContextManager[Iterator[Matrix]]:
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        with read_ahead(make, batches, n_ahead) as minibatches:
-            yield minibatches
+        return read_ahead(self._planned(batches), batches, n_ahead)
 
     def _planned(self, batches: Sequence[Ints]) -> Callable[[Ints], Matrix]:
         """Return a function that loads these minibatches, to be called once for each, in order."""
@@ -145,8 +139,12 @@ class Loader:
         return sparse.tocsc()
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
-        _check_finite(X, entries, ids)
-        if self.non_negative and entries.min(initial=0) < 0:
+        check_finite(X, entries, ids)
+        if self.non_negative:
+            self._warn_if_negative(bool(entries.min(initial=0) < 0))
+
+    def _warn_if_negative(self, is_negative: bool) -> None:
+        if self.non_negative and is_negative:
             self.non_negative = False
             warnings.warn(
                 "X has negative entries, which a product of non-negative factors cannot reproduce.",
@@ -177,7 +175,8 @@ class Loader:
             yield from zip(positions, chunks, strict=True)
 
 
-def _check_finite(X: Any, entries: Array, ids: Ints) -> None:
+def check_finite(X: Any, entries: Array, ids: Ints) -> None:
+    """Raise ValueError, naming the row, if one of the entries of X is not finite."""
     # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
     # overflows, hence the second look).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -193,3 +192,18 @@ def _check_finite(X: Any, entries: Array, ids: Ints) -> None:
     raise ValueError(
         f"X must be finite, got {what} in row {ids[row]}. Remove or impute such entries first."
     )
+
+
+def loader_for(
+    device: str,
+    source: Source,
+    dtype: np.dtype[Any],
+    permutation: Ints | None = None,
+    non_negative: bool = False,
+) -> Loader:
+    """Return the loader that brings minibatches to a device; see `Loader` for the parameters."""
+    if device == "cuda":
+        from somf.data.device import DeviceLoader  # torch is optional
+
+        return DeviceLoader(source, dtype, permutation, non_negative)
+    return Loader(source, dtype, permutation, non_negative)

@@ -6,6 +6,7 @@ others. "Array" means an array of the device: NumPy's, or a tensor on a GPU; the
 kernels is the same for both and uses only what both understand.
 """
 
+from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Protocol, cast
 
@@ -40,6 +41,10 @@ class Kernels(Protocol):
 
     def scratch(self, shape: tuple[int, ...], like: Array) -> Array:
         """Return zeros for `take` and `put`: on the device, or wherever there is room for them."""
+        ...
+
+    def memory_explained(self) -> AbstractContextManager[None]:
+        """Return a context that says, if the device is short of memory, what to reduce."""
         ...
 
     def take(self, store: Array, slots: Ints) -> Array:

@@ -4,7 +4,10 @@ Nothing here waits for the device, except `host.to_host` and ridge codes without
 Triton's interpreter (``TRITON_INTERPRET=1``) everything runs on the CPU, slowly, for tests.
 """
 
+import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -50,7 +53,9 @@ __all__ = [
     "concatenate",
     "correlate",
     "gram",
+    "has_room",
     "mark_used",
+    "memory_explained",
     "put",
     "scratch",
     "solve_codes",
@@ -80,7 +85,7 @@ def to_device(array: Matrix) -> Any:
 
 def store(array: Any) -> Any:
     """See `Kernels.store`."""
-    return torch.tensor(array, device=DEVICE) if _has_room(array.nbytes) else array
+    return torch.tensor(array, device=DEVICE) if has_room(array.nbytes) else array
 
 
 def zeros(shape: tuple[int, ...], like: Any) -> Any:
@@ -90,16 +95,33 @@ def zeros(shape: tuple[int, ...], like: Any) -> Any:
 
 def scratch(shape: tuple[int, ...], like: Any) -> Any:
     """See `Kernels.scratch`."""
-    if _has_room(int(np.prod(shape, dtype=object)) * like.dtype.itemsize):
+    if has_room(math.prod(shape) * like.dtype.itemsize):
         return zeros(shape, like)
     return host.scratch(shape, host.to_host(like))
 
 
-def _has_room(n_bytes: int) -> bool:
+def has_room(n_bytes: int) -> bool:
+    """Return whether so much more fits on the device, with room left for computing."""
     if DEVICE.type == "cpu":
         return True
     free, _ = torch.cuda.mem_get_info()
-    return n_bytes <= LARGEST_SHARE * free
+    return bool(n_bytes <= LARGEST_SHARE * free)
+
+
+@contextmanager
+def memory_explained() -> Iterator[None]:
+    """See `Kernels.memory_explained`."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise MemoryError(
+            "The GPU has not enough memory for this fit. Reduce n_components or batch_size (with "
+            "averaged codes an iteration needs batch_size * n_components² numbers), choose "
+            'code_estimator="masked", or dtype="float32" if it is "float64".'
+        ) from error
+    finally:
+        if DEVICE.type == "cuda":
+            torch.cuda.empty_cache()
 
 
 def take(store: Any, slots: Ints) -> Any:

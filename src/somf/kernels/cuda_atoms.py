@@ -72,7 +72,7 @@ def _combine(gram, C, stride, usable, budget, weights, m, M: tl.constexpr):
     for j in range(M):
         is_old = (column == j).to(tl.float64)
         u = is_old
-        if j < m:
+        if j < m:  # noqa: SIM102 (Triton loads both sides of an "and")
             if tl.load(usable + j):
                 curvature = tl.load(C + j * stride + j).to(tl.float64)
                 coupling = tl.load(C + atom * stride + j, mask=atom < j, other=0.0).to(tl.float64)

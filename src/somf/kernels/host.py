@@ -1,6 +1,9 @@
 """Arrays in the memory of the host: what the kernels of the CPU have in common."""
 
+import math
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -35,10 +38,16 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def scratch(shape: tuple[int, ...], like: Array) -> Array:
     """See `Kernels.scratch`."""
-    size = int(np.prod(shape, dtype=object)) * like.dtype.itemsize
+    size = math.prod(shape) * like.dtype.itemsize
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, like.dtype)
     return np.memmap(tempfile.TemporaryFile(), dtype=like.dtype, shape=shape)
+
+
+@contextmanager
+def memory_explained() -> Iterator[None]:
+    """See `Kernels.memory_explained`."""
+    yield
 
 
 def take(store: Array, slots: Ints) -> Array:

@@ -1,0 +1,175 @@
+"""Minibatches in the memory of a GPU."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from somf.data.loader import Loader, check_finite
+from somf.data.patches import ImagePatches
+from somf.data.source import Source
+from somf.kernels import cuda
+from somf.typing import Array, Ints, Matrix
+
+
+class DeviceLoader(Loader):
+    """Reads rows as they are into pinned memory; converts, permutes and checks them on the device.
+
+    All of this happens in the background, on a stream of its own, while the device computes. An
+    image whose patches are the samples goes to the device once, and patches are cut out there.
+
+    Parameters
+    ----------
+    source, dtype, permutation, non_negative
+        See `Loader`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        dtype: np.dtype[Any],
+        permutation: Ints | None = None,
+        non_negative: bool = False,
+    ) -> None:
+        super().__init__(source, dtype, permutation, non_negative)
+        self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
+        self._order = None if permutation is None else torch.tensor(permutation, device=cuda.DEVICE)
+        self._staging: Any = None
+        self._computing: Any = None
+        self._copying: Any = None
+        if cuda.DEVICE.type == "cuda":
+            self._computing = torch.cuda.current_stream()
+            self._copying = torch.cuda.Stream()
+        self._image: DeviceImage | None = None
+        if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
+            self._image = DeviceImage(source, self._order, self._floating)
+            self._warn_if_negative(self._image.has_negatives)
+
+    def load(self, ids: Ints) -> Any:
+        """Return samples as a minibatch on the device."""
+        if self._image is None:
+            return super().load(ids)
+        X = self._image.patches(ids)
+        return X if self._image.is_finite else self._checked(X, ids)
+
+    @contextmanager
+    def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
+        """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
+        if self._image is not None:
+            yield map(self.load, batches)
+        else:
+            with self._read_ahead(batches) as minibatches:
+                yield minibatches
+
+    def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
+        with nullcontext() if self._copying is None else torch.cuda.stream(self._copying):
+            if isinstance(X, np.ndarray):
+                rows = self._uploaded(X, picked)
+                if self._order is not None:
+                    rows = rows.index_select(1, self._order)
+                batch = self._checked(rows.to(self._floating), ids)
+            else:
+                batch = cuda.to_device(self._sparse(X[picked], ids))
+        if self._copying is not None:
+            self._copying.synchronize()
+            batch.record_stream(self._computing)  # not to be reused before it has been worked on
+        return batch
+
+    def _uploaded(self, X: Array, picked: Ints) -> Any:
+        """Return rows of an array on the device, by way of memory that is pinned."""
+        is_short = X.dtype == np.uint16
+        if is_short:
+            X = X.view(np.int16)  # torch can do little with it
+        elif not X.dtype.isnative or X.dtype.kind not in "fi":
+            X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
+        size = len(picked) * X.shape[1]
+        if self._staging is None or self._staging.numel() < size * X.itemsize:
+            pinned = self._computing is not None
+            self._staging = torch.empty(size * X.itemsize, dtype=torch.uint8, pin_memory=pinned)
+        stored = _tensor(X)
+        rows = self._staging[: size * X.itemsize].view(stored.dtype).view(len(picked), -1)
+        torch.index_select(stored, 0, torch.from_numpy(picked), out=rows)
+        rows = rows.to(cuda.DEVICE, non_blocking=True, copy=True)
+        return rows.int() & 0xFFFF if is_short else rows
+
+    def _checked(self, X: Any, ids: Ints) -> Any:
+        """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
+        if not torch.isfinite(X).all():
+            rows = X.cpu().numpy()
+            check_finite(rows, rows, ids)
+        if self.non_negative:
+            self._warn_if_negative(bool((X < 0).any()))
+        return X
+
+
+class DeviceImage:
+    """An image on the device, in its own type, and the patches to cut out of it.
+
+    Parameters
+    ----------
+    source : ImagePatches
+    order : tensor of shape (p,), optional
+        The feature that goes to each column.
+    dtype : torch.dtype
+        Of the patches.
+
+    Attributes
+    ----------
+    is_finite : bool
+        Whether all of the image is.
+    has_negatives : bool
+        Whether patches have negative entries.
+    """
+
+    def __init__(self, source: ImagePatches, order: Any, dtype: torch.dtype) -> None:
+        self.center, self.scale, self.dtype = source.center, source.scale, dtype
+        image = source.image
+        if image.dtype.kind not in "fi" or not image.dtype.isnative:
+            image = image.astype(np.int32 if image.dtype.itemsize <= 2 else np.float64)
+        self.pixels = _tensor(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
+        width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
+        corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
+        self.corners = torch.tensor(corners, device=cuda.DEVICE)
+        rows, columns = (np.arange(n) for n in source.patch_shape[:2])
+        inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
+        self.offsets = torch.tensor(inside.ravel(), device=cuda.DEVICE)
+        if order is not None:
+            self.offsets = self.offsets[order]
+        self.is_finite = bool(torch.isfinite(self.pixels).all())
+        self.has_negatives = self.center or bool((self.pixels < 0).any())
+
+    def patches(self, ids: Ints) -> Any:
+        """Return patches as rows, normalised like those of `gather.cut_patches`.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (b,)
+
+        Returns
+        -------
+        X : tensor of shape (b, p)
+        """
+        corners = self.corners[torch.tensor(ids, device=cuda.DEVICE)]
+        places = corners[:, None] + self.offsets
+        X = self.pixels.index_select(0, places.view(-1)).view(places.shape).to(self.dtype)
+        if not (self.center or self.scale):
+            return X
+        before = X.square().sum(dim=1, dtype=torch.float64)
+        if self.center:
+            shift = (X - X[:, :1]).mean(dim=1, dtype=torch.float64, keepdim=True)
+            X -= (X[:, :1] + shift).to(self.dtype)
+        after = X.square().sum(dim=1, dtype=torch.float64)
+        is_flat = after <= (8 * torch.finfo(self.dtype).eps) ** 2 * before
+        factor = torch.where(is_flat, 1, after).rsqrt() if self.scale else torch.ones_like(after)
+        return X.mul_(torch.where(is_flat, 0, factor).to(self.dtype)[:, None])
+
+
+def _tensor(array: Array) -> Any:
+    """Return an array as a tensor without a copy, also if it is read-only."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch fears that one might write to it
+        return torch.from_numpy(array)
