@@ -64,7 +64,7 @@ class Dictionary:
         B_s, _ = subset.of_features(self.state.B)
         norms = self.state.norms
         if subset.is_whole_blocks:
-            frozen = norms.sum(axis=0) - norms[list(subset.blocks)].sum(axis=0)
+            frozen = norms.sum(axis=0) - sum(norms[g] for g in subset.blocks)
         else:
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
         budget = (1 - frozen).clip(0, 1)

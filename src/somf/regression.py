@@ -14,6 +14,8 @@ G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from somf.kernels import Kernels
 from somf.masks import Subset
 from somf.state import SampleMemory, State
@@ -104,13 +106,14 @@ class BlockGrams:
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
         self.state, self.kernels, self.blocks = state, kernels, blocks
         self.statistic_size = len(blocks)
+        self.dtype = state.dtype
         self.grams_of_blocks: Array | None = state.grams
 
     def of_subset(self, subset: Subset) -> Array:
         """Return ones at the blocks of the subset."""
-        statistic = self.kernels.zeros((len(self.blocks),), self.state.D)
+        statistic = np.zeros(len(self.blocks), dtype=self.dtype)
         statistic[list(subset.blocks)] = 1
-        return statistic
+        return self.kernels.to_device(statistic)
 
     def of_all(self) -> Array:
         """Return ones at all blocks."""
@@ -206,6 +209,7 @@ class Regression:
     ) -> None:
         self.state, self.kernels, self.book = state, kernels, book
         self.decay = 2.5 - 2.0 * learning_rate
+        self.dtype = state.dtype
         self._estimate = getattr(self, f"_{code_estimator}")
 
     def estimate(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
@@ -238,7 +242,7 @@ class Regression:
         beta, sq_norm = self._observe(X, subset)
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
-        gamma = self.kernels.to_device(weights.astype(memory.dtype))
+        gamma = self.kernels.to_device(weights.astype(self.dtype))
         take, put = self.kernels.take, self.kernels.put
         beta = (1 - gamma)[:, None] * take(memory.beta, slots) + gamma[:, None] * beta
         sq_norm = (1 - gamma) * take(memory.sq_norm, slots) + gamma * sq_norm

@@ -67,11 +67,6 @@ class SampleMemory:
             code=zeros(n_components),
         )
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The floating type, in the words of NumPy."""
-        return to_host(self.code[:0]).dtype
-
     def slots(self, ids: Ints) -> Ints:
         """Return the slots of the given samples, with new ones for samples not known yet."""
         if self._slots is None:

@@ -1,8 +1,9 @@
 """Minibatches in the memory of a GPU."""
 
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,12 @@ from somf.data.loader import Loader, check_finite
 from somf.data.patches import ImagePatches
 from somf.data.source import Source
 from somf.kernels import cuda
+from somf.kernels.cuda_patches import cut_patches
+from somf.kernels.gather import copy_rows
 from somf.typing import Array, Ints, Matrix
+
+READING_THREADS = 2
+"""While one fills its pinned memory, the other sends its own to the device."""
 
 
 class DeviceLoader(Loader):
@@ -37,13 +43,10 @@ class DeviceLoader(Loader):
     ) -> None:
         super().__init__(source, dtype, permutation, non_negative)
         self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
-        self._order = None if permutation is None else torch.tensor(permutation, device=cuda.DEVICE)
-        self._staging: Any = None
-        self._computing: Any = None
-        self._copying: Any = None
-        if cuda.DEVICE.type == "cuda":
-            self._computing = torch.cuda.current_stream()
-            self._copying = torch.cuda.Stream()
+        self._order = None if permutation is None else cuda.to_device(permutation)
+        self._reading = threading.local()
+        on_gpu = cuda.DEVICE.type == "cuda"
+        self._computing = torch.cuda.current_stream() if on_gpu else None
         self._image: DeviceImage | None = None
         if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
             self._image = DeviceImage(source, self._order, self._floating)
@@ -62,11 +65,11 @@ class DeviceLoader(Loader):
         if self._image is not None:
             yield map(self.load, batches)
         else:
-            with self._read_ahead(batches) as minibatches:
+            with self._read_ahead(batches, n_threads=READING_THREADS) as minibatches:
                 yield minibatches
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
-        with nullcontext() if self._copying is None else torch.cuda.stream(self._copying):
+        with self._on_own_stream():
             if isinstance(X, np.ndarray):
                 rows = self._uploaded(X, picked)
                 if self._order is not None:
@@ -74,10 +77,21 @@ class DeviceLoader(Loader):
                 batch = self._checked(rows.to(self._floating), ids)
             else:
                 batch = cuda.to_device(self._sparse(X[picked], ids))
-        if self._copying is not None:
-            self._copying.synchronize()
+        if self._computing is not None:
             batch.record_stream(self._computing)  # not to be reused before it has been worked on
         return batch
+
+    @contextmanager
+    def _on_own_stream(self) -> Iterator[None]:
+        """Let a reading thread use the device beside what it computes; wait for it in the end."""
+        if self._computing is None:
+            yield
+            return
+        if not hasattr(self._reading, "stream"):
+            self._reading.stream = torch.cuda.Stream()
+        with torch.cuda.stream(self._reading.stream):
+            yield
+        self._reading.stream.synchronize()
 
     def _uploaded(self, X: Array, picked: Ints) -> Any:
         """Return rows of an array on the device, by way of memory that is pinned."""
@@ -86,15 +100,19 @@ class DeviceLoader(Loader):
             X = X.view(np.int16)  # torch can do little with it
         elif not X.dtype.isnative or X.dtype.kind not in "fi":
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
-        size = len(picked) * X.shape[1]
-        if self._staging is None or self._staging.numel() < size * X.itemsize:
-            pinned = self._computing is not None
-            self._staging = torch.empty(size * X.itemsize, dtype=torch.uint8, pin_memory=pinned)
-        stored = _tensor(X)
-        rows = self._staging[: size * X.itemsize].view(stored.dtype).view(len(picked), -1)
-        torch.index_select(stored, 0, torch.from_numpy(picked), out=rows)
-        rows = rows.to(cuda.DEVICE, non_blocking=True, copy=True)
-        return rows.int() & 0xFFFF if is_short else rows
+        staging = self._pinned(len(picked) * X.shape[1] * X.itemsize)
+        rows = staging.numpy().view(X.dtype).reshape(len(picked), X.shape[1])
+        copy_rows(X, picked, rows)
+        uploaded = torch.from_numpy(rows).to(cuda.DEVICE, non_blocking=True, copy=True)
+        return uploaded.int() & 0xFFFF if is_short else uploaded
+
+    def _pinned(self, n_bytes: int) -> Any:
+        """Return memory for rows on their way to the device; each reading thread has its own."""
+        known = getattr(self._reading, "memory", None)
+        if known is None or len(known) < n_bytes:
+            known = torch.empty(n_bytes, dtype=torch.uint8, pin_memory=self._computing is not None)
+            self._reading.memory = known
+        return known[:n_bytes]
 
     def _checked(self, X: Any, ids: Ints) -> Any:
         """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
@@ -133,10 +151,10 @@ class DeviceImage:
         self.pixels = _tensor(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
         width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
         corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
-        self.corners = torch.tensor(corners, device=cuda.DEVICE)
+        self.corners = cuda.to_device(corners)
         rows, columns = (np.arange(n) for n in source.patch_shape[:2])
         inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
-        self.offsets = torch.tensor(inside.ravel(), device=cuda.DEVICE)
+        self.offsets = cuda.to_device(inside.ravel())
         if order is not None:
             self.offsets = self.offsets[order]
         self.is_finite = bool(torch.isfinite(self.pixels).all())
@@ -153,19 +171,10 @@ class DeviceImage:
         -------
         X : tensor of shape (b, p)
         """
-        corners = self.corners[torch.tensor(ids, device=cuda.DEVICE)]
-        places = corners[:, None] + self.offsets
-        X = self.pixels.index_select(0, places.view(-1)).view(places.shape).to(self.dtype)
-        if not (self.center or self.scale):
-            return X
-        before = X.square().sum(dim=1, dtype=torch.float64)
-        if self.center:
-            shift = (X - X[:, :1]).mean(dim=1, dtype=torch.float64, keepdim=True)
-            X -= (X[:, :1] + shift).to(self.dtype)
-        after = X.square().sum(dim=1, dtype=torch.float64)
-        is_flat = after <= (8 * torch.finfo(self.dtype).eps) ** 2 * before
-        factor = torch.where(is_flat, 1, after).rsqrt() if self.scale else torch.ones_like(after)
-        return X.mul_(torch.where(is_flat, 0, factor).to(self.dtype)[:, None])
+        corners = self.corners.index_select(0, cuda.to_device(ids))
+        X = torch.empty((len(ids), len(self.offsets)), dtype=self.dtype, device=cuda.DEVICE)
+        cut_patches(self.pixels, corners, self.offsets, self.center, self.scale, X)
+        return X
 
 
 def _tensor(array: Array) -> Any:

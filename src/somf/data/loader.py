@@ -99,10 +99,14 @@ class Loader:
             with self._read_ahead(batches) as minibatches:
                 yield minibatches
 
-    def _read_ahead(self, batches: Sequence[Ints]) -> AbstractContextManager[Iterator[Matrix]]:
+    def _read_ahead(
+        self, batches: Sequence[Ints], n_threads: int = 1
+    ) -> AbstractContextManager[Iterator[Matrix]]:
+        if self.source.chunk_starts is not None:
+            n_threads = 1  # chunks are kept and given up in the order of minibatches
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        return read_ahead(self._planned(batches), batches, n_ahead)
+        return read_ahead(self._planned(batches), batches, n_ahead, n_threads)
 
     def _planned(self, batches: Sequence[Ints]) -> Callable[[Ints], Matrix]:
         """Return a function that loads these minibatches, to be called once for each, in order."""

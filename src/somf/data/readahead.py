@@ -1,4 +1,4 @@
-"""The next items, made in a background thread while the current one is in use."""
+"""The next items, made in the background while the current one is in use."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,11 +12,13 @@ S = TypeVar("S")
 
 
 @contextmanager
-def read_ahead(make: Callable[[S], T], items: Iterable[S], n_ahead: int) -> Iterator[Iterator[T]]:
-    """Give an iterator over ``make(item)``, made in order and up to `n_ahead` of them in advance.
+def read_ahead(
+    make: Callable[[S], T], items: Iterable[S], n_ahead: int, n_threads: int = 1
+) -> Iterator[Iterator[T]]:
+    """Give an iterator over ``make(item)``, in order and up to `n_ahead` of them made in advance.
 
     An error comes up in the place of the item that it belongs to. However the context is left, the
-    thread has ended then.
+    threads have ended then.
 
     Parameters
     ----------
@@ -24,6 +26,8 @@ def read_ahead(make: Callable[[S], T], items: Iterable[S], n_ahead: int) -> Iter
         Called in the background thread, without the team of threads, which is computing meanwhile.
     items : iterable
     n_ahead : int
+    n_threads : int
+        With more than one, several items are made at the same time.
     """
     waiting: deque[Future[T]] = deque()
 
@@ -35,7 +39,7 @@ def read_ahead(make: Callable[[S], T], items: Iterable[S], n_ahead: int) -> Iter
         while waiting:
             yield waiting.popleft().result()
 
-    with ThreadPoolExecutor(1, "somf-reader") as reader:
+    with ThreadPoolExecutor(n_threads, "somf-reader") as reader:
         try:
             yield results()
         finally:

@@ -76,16 +76,23 @@ LARGEST_SHARE = 0.4
 def to_device(array: Matrix) -> Any:
     """See `Kernels.to_device`. A sparse minibatch is made dense there, where memory is fast."""
     if isinstance(array, np.ndarray):
-        return torch.tensor(array, device=DEVICE)
+        return _uploaded(array)
     entries = sp.coo_array(array)
-    X = torch.zeros(array.shape, dtype=torch.tensor(entries.data[:0]).dtype, device=DEVICE)
-    places = tuple(torch.tensor(axis, device=DEVICE, dtype=torch.int64) for axis in entries.coords)
-    return X.index_put_(places, torch.tensor(entries.data, device=DEVICE), accumulate=True)
+    values = _uploaded(entries.data)
+    row, column = (_uploaded(axis.astype(np.int64)) for axis in entries.coords)
+    X = torch.zeros(array.shape, dtype=values.dtype, device=DEVICE)
+    X.view(-1)[row * X.shape[1] + column] = values
+    return X
+
+
+def _uploaded(array: Any) -> Any:
+    """Return an array of the host as a tensor of the device, without waiting for the device."""
+    return torch.from_numpy(np.ascontiguousarray(array)).to(DEVICE, non_blocking=True, copy=True)
 
 
 def store(array: Any) -> Any:
     """See `Kernels.store`."""
-    return torch.tensor(array, device=DEVICE) if has_room(array.nbytes) else array
+    return _uploaded(array) if has_room(array.nbytes) else array
 
 
 def zeros(shape: tuple[int, ...], like: Any) -> Any:
@@ -127,8 +134,8 @@ def memory_explained() -> Iterator[None]:
 def take(store: Any, slots: Ints) -> Any:
     """See `Kernels.take`."""
     if isinstance(store, np.ndarray):
-        return torch.tensor(store[slots], device=DEVICE)
-    return store[torch.tensor(slots, device=DEVICE)]
+        return _uploaded(store[slots])
+    return store.index_select(0, _places(slots))
 
 
 def put(store: Any, slots: Ints, values: Any) -> None:
@@ -136,7 +143,20 @@ def put(store: Any, slots: Ints, values: Any) -> None:
     if isinstance(store, np.ndarray):
         store[slots] = host.to_host(values)
     else:
-        store[torch.tensor(slots, device=DEVICE)] = values
+        store.index_copy_(0, _places(slots), values)
+
+
+_latest_slots: tuple[Any, Any] = (None, None)
+
+
+def _places(slots: Ints) -> Any:
+    """Return slots on the device; an iteration asks for the same ones several times."""
+    global _latest_slots  # noqa: PLW0603 (a memory of one, which is never wrong)
+    known, places = _latest_slots
+    if known is not slots:
+        places = _uploaded(slots)
+        _latest_slots = (slots, places)
+    return places
 
 
 def concatenate(arrays: list[Any], axis: int) -> Any:

@@ -46,7 +46,7 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
     (q, k), M = D.shape, ATOMS_PER_BLOCK
     inverse = torch.where(usable, 1 / torch.where(usable, C.diagonal(), 1), 0)
     P = D.new_zeros((q, 2 * M))
-    weights = D.new_empty((2 * M, M))
+    weights = D.new_zeros((2 * M, M))
     for start in range(0, k, M):
         J = slice(start, min(start + M, k))
         m = J.stop - start
@@ -57,35 +57,43 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
         P[:, M : M + m] *= inverse[J]
         K = P.T @ P
         _combine[(1,)](
-            K, C[J, J], C.stride(0), usable[J], budget[J].contiguous(), weights, m, M=M, num_warps=4
+            K, C[J, J], C.stride(0), usable[J], budget[J].contiguous(), weights, m, M=M, num_warps=2
         )
         D[:, J] = (P @ weights)[:, :m]
 
 
 @triton.jit
 def _combine(gram, C, stride, usable, budget, weights, m, M: tl.constexpr):
-    """Write the (2M, M) weights that make the new atoms out of [D_J, R], given its Gram matrix."""
+    """Write the (2M, M) weights that make the new atoms out of [D_J, R], given its Gram matrix K.
+
+    K times what has been moved is kept next to it, so that a norm costs no product with K. The
+    atoms lie in the registers of one thread per column, and only the norm is a common effort.
+    """
     atom = tl.arange(0, M)
     column = tl.arange(0, 2 * M)
-    K = tl.load(gram + column[:, None] * 2 * M + column[None, :]).to(tl.float64)
     moved = tl.zeros([M, 2 * M], dtype=tl.float64)  # new atoms minus old ones
-    for j in range(M):
-        is_old = (column == j).to(tl.float64)
-        u = is_old
-        if j < m:  # noqa: SIM102 (Triton loads both sides of an "and")
-            if tl.load(usable + j):
-                curvature = tl.load(C + j * stride + j).to(tl.float64)
-                coupling = tl.load(C + atom * stride + j, mask=atom < j, other=0.0).to(tl.float64)
-                pulled = tl.sum(moved * (coupling / curvature)[:, None], axis=0)
-                u = is_old + (column == M + j).to(tl.float64) - pulled
-                image = tl.sum(K * u[:, None], axis=0)
-                sq_norm = tl.sum(u * image, axis=0)
-                radius = tl.load(budget + j).to(tl.float64)
-                outside = sq_norm > radius
-                shrink = tl.sqrt(tl.maximum(radius, 0.0) / tl.where(outside, sq_norm, 1.0))
-                u = u * tl.where(outside, shrink, 1.0)
-                moved = tl.where(atom[:, None] == j, (u - is_old)[None, :], moved)
-        tl.store(weights + column * M + j, u)
+    image = tl.zeros([M, 2 * M], dtype=tl.float64)  # times K
+    for j in range(m):
+        old = (column == j).to(tl.float64)
+        if tl.load(usable + j):
+            old_image = tl.load(gram + j * 2 * M + column).to(tl.float64)
+            pull_image = tl.load(gram + (M + j) * 2 * M + column).to(tl.float64)
+            curvature = tl.load(C + j * stride + j).to(tl.float64)
+            coupling = tl.load(C + atom * stride + j, mask=atom < j, other=0.0).to(tl.float64)
+            coupling = (coupling / curvature)[:, None]
+            u = old + (column == M + j).to(tl.float64) - tl.sum(moved * coupling, axis=0)
+            u_image = old_image + pull_image - tl.sum(image * coupling, axis=0)
+            sq_norm = tl.sum(u * u_image, axis=0)
+            radius = tl.load(budget + j).to(tl.float64)
+            outside = sq_norm > radius
+            shrink = tl.sqrt(tl.maximum(radius, 0.0) / tl.where(outside, sq_norm, 1.0))
+            shrink = tl.where(outside, shrink, 1.0)
+            is_this = (atom == j)[:, None]
+            moved = tl.where(is_this, (shrink * u - old)[None, :], moved)
+            image = tl.where(is_this, (shrink * u_image - old_image)[None, :], image)
+            tl.store(weights + column * M + j, shrink * u)
+        else:
+            tl.store(weights + column * M + j, old)
 
 
 def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: AtomBall) -> None:

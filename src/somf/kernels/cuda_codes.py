@@ -116,10 +116,9 @@ def _descend(
     x = tl.load(sq_norm + i)
     diagonal = tl.load(G + index * (k + 1), mask=real, other=0.0)
     curvature = diagonal + l2
-    usable = curvature > 0
     a = tl.load(code + i * k + index, mask=real, other=0.0)
     if max_rounds > 0:
-        a = tl.where(usable, a, 0.0)  # a zero atom explains nothing
+        a = tl.where(curvature > 0, a, 0.0)
     g = b - _times_gram(G, a, index, k, places, values, K)
     bound = x * 0 + float("inf")  # why a bound: see reference.largest_coordinate
     if HAS_L1:
@@ -129,23 +128,19 @@ def _descend(
 
     rounds = 0
     going = max_rounds > 0
-    change = a
     while going:
         for _ in range(UPDATES_PER_ROUND):
-            pull = g + diagonal * a
-            size = tl.maximum(tl.abs(pull) - l1, 0.0) / tl.where(usable, curvature, 1.0)
-            new = tl.minimum(tl.where(pull < 0, -size, size), bound)
-            new = tl.maximum(new, 0.0 if POSITIVE else -bound)
-            change = tl.where(usable, new - a, 0.0)
-            j = tl.argmax(change * change * curvature, axis=0)
+            new = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE)
+            gain = (new - a) * (new - a) * curvature
+            j = tl.argmax(gain, axis=0)
             chosen = index == j
-            a = tl.where(chosen & usable, new, a)
-            step = tl.sum(tl.where(chosen, change, 0.0), axis=0)
+            step = tl.sum(tl.where(chosen, new - a, 0.0), axis=0)
+            a = tl.where(chosen, new, a)
             g -= step * tl.load(G + j * k + index, mask=real, other=0.0)
         rounds += 1
         value, distance = _certificate(b, g, a, diagonal, x, l1, l2, POSITIVE, HAS_L1, HAS_L2)
-        # `change` is the last one computed, so it holds what every coordinate still wanted then.
-        moving = tl.max(tl.abs(change), axis=0) > 4 * eps * tl.max(tl.abs(a), axis=0)
+        wanted = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE) - a
+        moving = tl.max(tl.abs(wanted), axis=0) > 4 * eps * tl.max(tl.abs(a), axis=0)
         is_open = (tol == 0) | (distance > tol * value + eps * x)
         going = moving & is_open & (rounds < max_rounds)
         if going & (rounds % ROUNDS_PER_NEWTON_STEP == 0):
@@ -156,6 +151,17 @@ def _descend(
     tl.store(code + i * k + index, a, mask=real)
     tl.store(objective + i, value)
     tl.store(gap + i, distance)
+
+
+@triton.jit
+def _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE: tl.constexpr):
+    """Return where each coordinate would go if it alone were free; that of a zero atom, to zero."""
+    usable = curvature > 0
+    pull = g + diagonal * a
+    size = tl.maximum(tl.abs(pull) - l1, 0.0) / tl.where(usable, curvature, 1.0)
+    best = tl.minimum(tl.where(pull < 0, -size, size), bound)
+    best = tl.maximum(best, 0.0 if POSITIVE else -bound)
+    return tl.where(usable, best, 0.0)
 
 
 @triton.jit
