@@ -1,8 +1,11 @@
 """The scikit-learn face of the library."""
 
 import os
+import signal
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
+from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -12,14 +15,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf import modelfile
-from somf.callbacks import Callback, History, progress_bar
+from somf.callbacks import Callback, History, Progress, progress_bar
+from somf.checkpoint import Checkpoint, Keeper, Task, fingerprint
 from somf.coding import Coder
 from somf.config import Config, check_tolerance
-from somf.data import Loader, as_source
+from somf.data import Loader, Source, as_source
+from somf.interruptions import Interruptions
 from somf.kernels import kernels_for
-from somf.loop import run
+from somf.loop import Loop
 from somf.solver import Solver
-from somf.start import hold_out, start
+from somf.start import check_state, hold_out, start
 from somf.state import State
 from somf.threads import threads
 from somf.typing import Array, Ints
@@ -83,8 +88,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     callbacks : sequence of callables, default=()
         Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
         ends if one returns something true.
-    checkpoint : None
-        Reserved.
+    checkpoint : path-like or Checkpoint, optional
+        A file from which the same call of `fit` goes on if the one before was interrupted, bit by
+        bit as if it had not been. Written every minute; `somf.Checkpoint` says otherwise. Of no
+        meaning for `partial_fit`.
     verbose : int, default=0
         1 shows a progress bar. Records are always logged to the logger ``somf``.
     random_state : int, RandomState or None, default=None
@@ -141,7 +148,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -172,7 +179,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # Learning
 
     def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
-        """Learn the dictionary of a data set, from scratch.
+        """Learn the dictionary of a data set, from scratch or from a `checkpoint`.
 
         Parameters
         ----------
@@ -189,16 +196,28 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self : object
         """
         source = as_source(X)
-        validate_data(BaseEstimator(), X, skip_check_array=True)  # names of features, early
+        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
         config = self._config().for_features(source.shape[1])
         seed = self._draw_seed()
+        keeper, before = None, None
+        if config.checkpoint is not None:
+            names = getattr(named, "feature_names_in_", None)
+            keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
+            dtype = config.dtype_for(source.dtype)
+            check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+            before = keeper.resume(source.shape[0], check)
+        if before is not None:
+            seed = before[0].seed
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
         with ExitStack() as stack:
             stack.enter_context(threads(config.n_threads))
             callbacks = list(config.callbacks)
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
-            state = start(config, source, ids, seed, is_finite=True)
+            state, progress = before or (
+                start(config, source, ids, seed, is_finite=True),
+                Progress(),
+            )
             loader = Loader(source, state.D.dtype, state.permutation, config.is_non_negative)
             held_out = None
             if validation_source is not None:
@@ -206,10 +225,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     Loader(validation_source, state.D.dtype, state.permutation),
                     validation_ids,
                 )
-            history = run(config, state, loader, ids, held_out, callbacks)
+            loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)
+            history = loop.run()
         validate_data(self, X, skip_check_array=True)
         self._adopt(config, state, history)
         return self
+
+    def _task(self, source: Source, validation: Any, seed: int, names: Array | None) -> Task:
+        """Return what `fit` is asked to do, to be compared with a checkpoint."""
+        return Task(
+            kind=type(self).__name__,
+            params=self.get_params(deep=False),
+            seed=seed if isinstance(self.random_state, Integral) else None,
+            feature_names=names,
+            data=fingerprint(source),
+            validation=fingerprint(validation),
+        )
 
     def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
         """Go on learning with some more samples, in minibatches of `batch_size`.
@@ -230,7 +261,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Notes
         -----
         All samples are checked before the first of them is learned from. If reading them a second
-        time fails, what was learned until then is kept.
+        time fails, or Ctrl-C is pressed, what was learned until then is kept.
         """
         is_first = not hasattr(self, "_state")
         source = as_source(X)
@@ -251,12 +282,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             solver = Solver(config, state)
             slots = None
             if config.remembers_samples and names is not None:
-                state.memory = state.memory or solver.blank_memory(np.empty(0, dtype=np.int64))
-                slots = state.memory.slots(names)
+                with Interruptions(signal.SIGINT):
+                    state.memory = state.memory or solver.blank_memory(np.empty(0, dtype=np.int64))
+                    slots = state.memory.slots(names)
             try:
                 for first in range(0, len(ids), config.batch_size):
                     batch = slice(first, first + config.batch_size)
-                    solver.step(loader.load(ids[batch]), None if slots is None else slots[batch])
+                    samples = loader.load(ids[batch])
+                    with Interruptions(signal.SIGINT):  # a step is done as a whole, or not at all
+                        solver.step(samples, None if slots is None else slots[batch])
             finally:
                 # If a source fails half-way, what was learned before counts.
                 if state.n_iter > 0:
@@ -428,12 +462,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             modelfile.Model(
                 kind=type(self).__name__,
                 params=self.get_params(deep=False),
-                components=self.components_,
+                learned=self._state if state else self.components_,
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
-                state=self._state if state else None,
             ),
         )
 

@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from somf import modelfile
 from somf.callbacks import Callback
+from somf.checkpoint import Checkpoint
 from somf.estimators import MatrixFactorization
-from somf.solver import Solver
+from somf.start import check_state
 from somf.typing import Array
 
 
@@ -38,7 +39,7 @@ class _NamedProblem(MatrixFactorization):
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -157,7 +158,7 @@ class NMF(_NamedProblem):
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -192,7 +193,7 @@ KINDS: dict[str, type[MatrixFactorization]] = {
 
 
 def load(path: str | os.PathLike[str]) -> MatrixFactorization:
-    """Return the estimator that `save` has written.
+    """Return the estimator that `save` has written, or as far as a checkpoint has come.
 
     Parameters
     ----------
@@ -209,24 +210,21 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         If the file is not a model, or is damaged; the message names it.
     """
     model = modelfile.load(path)
+    components = model.components
     if model.kind not in KINDS:
         raise ValueError(f"{os.fspath(path)!r} holds a {model.kind!r}, which somf does not know.")
     kind = KINDS[model.kind]
     if unknown := set(model.params) - set(kind._get_param_names()):
         raise ValueError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
-    try:
+    with modelfile.refusing_nonsense(path):
         estimator = kind(**model.params)
-        config = estimator._config().for_features(model.components.shape[1])
-        if config.n_components != len(model.components):
+        config = estimator._config().for_features(components.shape[1])
+        if config.n_components != len(components):
             raise ValueError("n_components is not the number of its components")
         if model.state is not None:
-            solver = Solver(config, model.state)
-            masks = solver.masks
-            model.state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)
-    except (TypeError, ValueError, KeyError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
-    estimator.components_ = model.components
-    estimator.n_features_in_ = model.components.shape[1]
+            check_state(config, model.state, components.shape[1], components.dtype)
+    estimator.components_ = components
+    estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:
         estimator.feature_names_in_ = model.feature_names
     estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen

@@ -111,3 +111,24 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
     if sample_ids is not None and config.remembers_samples:
         state.memory = solver.blank_memory(sample_ids)
     return state
+
+
+def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError unless a state, whoever has written it, is one that a fit can have left.
+
+    Parameters
+    ----------
+    config : Config
+    state : State
+    n_features : int
+    dtype : numpy.dtype
+        The floating type of the fit.
+    """
+    D = state.arrays()["D"]
+    if D.shape != (n_features, config.n_components) or D.dtype != dtype:
+        raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
+    if min(state.counters().values()) < 0:
+        raise ValueError("its counters are negative")
+    solver = Solver(config, state)
+    masks = solver.masks
+    state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)

@@ -16,7 +16,8 @@ PER_SAMPLE = ("n_visits", "beta", "sq_norm", "gram", "code")
 INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
 
 
-def _zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return zeros in memory, or in a scratch file where they are many."""
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, dtype)
@@ -59,10 +60,10 @@ class SampleMemory:
         return cls(
             ids=ids,
             n_visits=np.zeros(n, dtype=np.int64),
-            beta=_zeros((n, n_components if gram_size else 0), dtype),
-            sq_norm=_zeros((n,), dtype),
-            gram=_zeros((n, gram_size), dtype),
-            code=_zeros((n, n_components), dtype),
+            beta=zeros((n, n_components if gram_size else 0), dtype),
+            sq_norm=zeros((n,), dtype),
+            gram=zeros((n, gram_size), dtype),
+            code=zeros((n, n_components), dtype),
         )
 
     def slots(self, ids: Ints) -> Ints:
@@ -83,7 +84,7 @@ class SampleMemory:
             return
         for name in PER_SAMPLE:
             old = getattr(self, name)
-            grown = _zeros((max(n, 2 * len(old)), *old.shape[1:]), old.dtype)
+            grown = zeros((max(n, 2 * len(old)), *old.shape[1:]), old.dtype)
             grown[: len(old)] = old
             setattr(self, name, grown)
 
