@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from somf import modelfile, tensorfile
-from somf.callbacks import Progress
+from somf.callbacks import History, Progress
 from somf.data import as_source
 from somf.modelfile import Model
 from somf.state import State, zeros
@@ -95,8 +95,8 @@ class Task:
     data: dict[str, Any]
     validation: Any
 
-    def differences(self, fit: dict[str, Any], then: Model) -> list[str]:
-        """Return what is not as it was when a checkpoint was written."""
+    def differences(self, then: Model, fit: dict[str, Any]) -> list[str]:
+        """Return, in words, what is not as it was when a checkpoint was written."""
         pairs: dict[str, tuple[Any, Any]] = {"estimator": (then.kind, self.kind)}
         now = modelfile.plain(self.params)
         for name in sorted((now.keys() | then.params.keys()) - MAY_DIFFER - {"init"}):
@@ -160,8 +160,7 @@ class Keeper:
 
     def __init__(self, request: Checkpoint, task: Task) -> None:
         self.request, self.task = request, task
-        # Neither a change of directory nor a link to another disk shall separate what belongs
-        # together.
+        # The directory may change during the fit, and a link may lead to another disk.
         self.path = Path(os.path.realpath(request.path))
         self.previous = self.path.with_name(f"{self.path.name}.previous")
         self._n_samples, self._time, self._cost = 0, perf_counter(), 0.0
@@ -269,7 +268,7 @@ class Keeper:
                 "model. Choose another path."
             )
         with modelfile.refusing_nonsense(path):
-            differences = self.task.differences(model.fit, model)
+            differences = self.task.differences(model, model.fit)
         if differences:
             raise ValueError(
                 f"checkpoint must be that of the same fit, got {str(path)!r} with "
@@ -277,9 +276,9 @@ class Keeper:
                 "another path to start again."
             )
         with modelfile.refusing_nonsense(path):
+            check(model.state)
             state = _with_all_samples(model.state, n_samples)
-            check(state)
-            return state, _progress(model.fit, model)
+            return state, _progress(model.fit, model.history, state)
 
     def _make_way(self, damages: list[DamagedFileError]) -> None:
         """Make sure that nothing is lost when the next checkpoint is written."""
@@ -305,7 +304,7 @@ def _with_all_samples(state: State, n_samples: int) -> State:
     ids = arrays.get("memory.ids")
     if ids is None or np.array_equal(ids, np.arange(n_samples)):
         return state
-    if ids.ndim != 1 or (len(ids) and not 0 <= ids.min() <= ids.max() < n_samples):
+    if len(ids) and not 0 <= ids.min() <= ids.max() < n_samples:
         raise ValueError("its state remembers samples that are not there")
     for name, some in arrays.items():
         if name.startswith("memory."):
@@ -315,17 +314,17 @@ def _with_all_samples(state: State, n_samples: int) -> State:
     return State.restore(arrays, state.counters())
 
 
-def _progress(fit: dict[str, Any], model: Model) -> Progress:
-    lengths = {len(column) for column in model.history.values()}
+def _progress(fit: dict[str, Any], history: History, state: State) -> Progress:
+    lengths = {len(column) for column in history.values()}
     columns = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
-    if lengths and (len(lengths) > 1 or not columns <= model.history.keys()):
+    if lengths and (len(lengths) > 1 or not columns <= history.keys()):
         raise ValueError("its history is incomplete")
     return Progress(
-        n_iter=model.n_iter,
-        n_samples_seen=model.n_samples_seen,
+        n_iter=state.n_iter,
+        n_samples_seen=state.n_samples_seen,
         compute_seconds=float(fit["compute_seconds"]),
         wall_seconds=float(fit["wall_seconds"]),
         objective=None if fit["objective"] is None else float(fit["objective"]),
         n_unused=int(fit["n_unused"]),
-        history=model.history,
+        history=history,
     )

@@ -21,7 +21,8 @@ def zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     size = int(np.prod(shape, dtype=object)) * dtype.itemsize
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, dtype)
-    return np.memmap(tempfile.TemporaryFile(), dtype=dtype, shape=shape)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=dtype, shape=shape)
 
 
 @dataclass
