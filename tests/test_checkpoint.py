@@ -101,10 +101,9 @@ def test_an_interrupted_fit_to_sparse_data_equals_an_undisturbed_one(tmp_path, k
 
 def test_without_a_seed_the_fit_goes_on_with_the_seed_that_it_had(toy, tmp_path):
     model = DictionaryLearning(5, reduction=2, n_epochs=2)
-    resumed = fit_with_stops(model, toy, tmp_path / "c", [2, 8])
-    seeded = resumed._state.seed
-    model.random_state = FixedSeed(seeded)
-    assert_same_fit(resumed, model.fit(toy))
+    resumed = fit_with_stops(model, toy, tmp_path / "c", [2, 8], validation=0.2)
+    model.random_state = FixedSeed(resumed._state.seed)
+    assert_same_fit(resumed, model.fit(toy, validation=0.2))
 
 
 class FixedSeed(np.random.RandomState):
