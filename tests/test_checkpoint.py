@@ -16,6 +16,7 @@ import somf
 from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, SparsePCA, tensorfile
 from somf.callbacks import EarlyStopping
 from somf.data import Source, epoch_order
+from tests.conftest import planted
 
 
 class StopError(Exception):
@@ -97,6 +98,13 @@ def test_an_interrupted_fit_to_sparse_data_equals_an_undisturbed_one(tmp_path, k
     undisturbed = sklearn_clone(model).fit(X, validation=X[:50])
     resumed = fit_with_stops(model, X, tmp_path / "c", [2, 9], validation=X[:50])
     assert_same_fit(resumed, undisturbed)
+
+
+def test_an_interrupted_fit_on_two_threads_equals_an_undisturbed_one(tmp_path):
+    X = planted(300, 4000, 32)[0].astype(np.float32)  # enough work to be shared
+    model = DictionaryLearning(32, reduction=2, n_epochs=2, n_threads=2, random_state=0)
+    undisturbed = sklearn_clone(model).fit(X)
+    assert_same_fit(fit_with_stops(model, X, tmp_path / "c", [2, 5, 9]), undisturbed)
 
 
 def test_without_a_seed_the_fit_goes_on_with_the_seed_that_it_had(toy, tmp_path):
