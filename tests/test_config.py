@@ -39,7 +39,6 @@ from somf import DictionaryLearning, MatrixFactorization
         ({"dtype": "int32"}, ValueError, "dtype must be None, float32 or float64, got 'int32'"),
         ({"callbacks": [3]}, TypeError, "callbacks must be callables, got 3"),
         ({"callbacks": None}, TypeError, "callbacks must be callables, got None"),
-        ({"checkpoint": "here"}, ValueError, "checkpoint must be None, got 'here'"),
         ({"verbose": -1}, ValueError, "verbose must be at least 0"),
     ],
     ids=str,

@@ -247,7 +247,7 @@ def test_known_samples_use_their_averages_and_unknown_ones_count_as_new(toy):
 
 def test_samples_without_ids_are_not_remembered(toy):
     model = DictionaryLearning(5, reduction=2, random_state=0).partial_fit(toy)
-    assert model._state.memory is None
+    assert len(model._state.memory.ids) == 0
 
 
 def test_ids_are_any_integers(toy):

@@ -65,6 +65,29 @@ def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
     assert loaded.n_samples_seen_ == 400
 
 
+@pytest.mark.parametrize("state", [False, True])
+def test_files_of_the_first_format_are_read(toy, tmp_path, state):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)
+    model.save(path, state=state)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text) | {"format": 1}
+    del fields["fit"]
+    tensorfile.write(path, {"components": model.components_} | tensors, json.dumps(fields))
+    content = path.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    data = content[8 + int.from_bytes(content[:8], "little") :]
+    del header["__metadata__"]["sha256"]
+    encoded = json.dumps(header).encode()
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)
+    loaded = somf.load(path)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    if state:
+        for each in (model, loaded):
+            each.partial_fit(toy[:50], sample_ids=np.arange(50))
+        np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
 def test_learning_does_not_go_on_without_the_state(toy, tmp_path):
     DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
     loaded = somf.load(tmp_path / "model.somf")

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -51,6 +52,43 @@ def test_a_failure_leaves_the_old_file_and_nothing_else(tmp_path, monkeypatch):
         tensorfile.write(path, {"a": np.zeros(3)}, "new")
     assert os.listdir(tmp_path) == ["file"]
     assert tensorfile.read(path)[1] == "old"
+
+
+def test_arrays_are_written_and_read_without_a_second_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(tensorfile, "PIECE", 2**16)
+    array = np.random.default_rng(0).standard_normal((4000, 250))
+    some = np.arange(0, 4000, 2)
+    tensors = {
+        "plain": array,
+        "transposed": array.T,
+        "big-endian": array.astype(">f8"),
+        "rows": tensorfile.Rows(array, some),
+    }
+    tracemalloc.start()
+    try:
+        tensorfile.write(tmp_path / "file", tensors, "")
+        assert tracemalloc.get_traced_memory()[1] < array.nbytes / 8
+        read = tensorfile.read(tmp_path / "file", lambda name, shape, dtype: np.empty(shape, dtype))
+        assert tracemalloc.get_traced_memory()[1] < 3.7 * array.nbytes
+    finally:
+        tracemalloc.stop()
+    for name in tensors:
+        expected = {"transposed": array.T, "rows": array[some]}.get(name, array)
+        np.testing.assert_array_equal(read[0][name], expected)
+
+
+def test_the_file_that_is_replaced_may_be_kept(tmp_path):
+    for text in ("one", "two", "three"):
+        tensorfile.write(tmp_path / "file", {}, text, tmp_path / "before")
+    assert sorted(os.listdir(tmp_path)) == ["before", "file"]
+    assert tensorfile.read(tmp_path / "file")[1] == "three"
+    assert tensorfile.read_text(tmp_path / "before") == "two"
+
+
+def test_a_file_without_a_checksum_is_read(tmp_path):
+    header = META | {"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
+    tensors, _ = tensorfile.read(raw(tmp_path, header, np.float64(2.5).tobytes()))
+    assert tensors["a"] == [2.5]
 
 
 def test_the_file_has_the_permissions_of_any_new_file(tmp_path):

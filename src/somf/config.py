@@ -1,5 +1,6 @@
 """The validated request: the only place that checks hyper-parameters."""
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.checkpoint import Checkpoint
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array
 
@@ -39,6 +41,7 @@ class Config:
     n_threads: int | None
     dtype: np.dtype[Any] | None
     callbacks: tuple[Callable[..., Any], ...]
+    checkpoint: Checkpoint | None
     verbose: int
 
     @classmethod
@@ -56,11 +59,6 @@ class Config:
             If one of them is not what it must be.
         """
         p = params
-        if p["checkpoint"] is not None:
-            raise ValueError(
-                f"checkpoint must be None, got {p['checkpoint']!r}: this version does not write "
-                "checkpoints. Save the model, with its state, between calls of partial_fit."
-            )
         return cls(
             n_components=_integer(p, "n_components", 1),
             penalty=CodePenalty(
@@ -88,6 +86,7 @@ class Config:
             n_threads=_integer(p, "n_threads", 1) if p["n_threads"] is not None else None,
             dtype=_dtype(p),
             callbacks=_callbacks(p),
+            checkpoint=_checkpoint(p),
             verbose=_integer(p, "verbose", 0),
         )
 
@@ -195,3 +194,19 @@ def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:
         if not callable(callback):
             raise TypeError(f"callbacks must be callables, got {callback!r}.")
     return callbacks
+
+
+def _checkpoint(params: Mapping[str, Any]) -> Checkpoint | None:
+    value = params["checkpoint"]
+    if value is None:
+        return None
+    if isinstance(value, str | os.PathLike):
+        return Checkpoint(value)
+    if not isinstance(value, Checkpoint):
+        raise TypeError(f"checkpoint must be None, a path or a somf.Checkpoint, got {value!r}.")
+    given = vars(value)
+    if value.every_seconds is not None:
+        _real(given, "every_seconds", "at least 0", lambda x: x >= 0)
+    if value.every_samples is not None:
+        _integer(given, "every_samples", 1)
+    return value

@@ -1,8 +1,11 @@
 """The scikit-learn face of the library."""
 
 import os
+import signal
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
+from numbers import Integral
 from time import perf_counter
 from typing import Any, Literal, Self
 
@@ -14,15 +17,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf import modelfile
 from somf.callbacks import Callback, History, Progress, progress_bar
+from somf.checkpoint import Checkpoint, Keeper, Task, fingerprint
 from somf.coding import Coder
 from somf.config import Config, check_tolerance
-from somf.data import Loader, as_source, loader_for
+from somf.data import Loader, Source, as_source, loader_for
+from somf.interruptions import Interruptions
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
-from somf.loop import run
+from somf.loop import Loop
 from somf.output import codes_into
 from somf.solver import Solver
-from somf.start import hold_out, start
+from somf.start import check_state, hold_out, start
 from somf.state import State
 from somf.threads import threads
 from somf.typing import Array, Ints
@@ -87,8 +92,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     callbacks : sequence of callables, default=()
         Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
         ends if one returns something true.
-    checkpoint : None
-        Reserved.
+    checkpoint : path-like or Checkpoint, optional
+        A file from which the same call of `fit` goes on if the one before was interrupted, bit by
+        bit as if it had not been. Written every minute; `somf.Checkpoint` says otherwise. Of no
+        meaning for `partial_fit`.
     verbose : int, default=0
         1 shows a progress bar. Records are always logged to the logger ``somf``.
     random_state : int, RandomState or None, default=None
@@ -145,7 +152,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -176,7 +183,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     # Learning
 
     def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
-        """Learn the dictionary of a data set, from scratch.
+        """Learn the dictionary of a data set, from scratch or from a `checkpoint`.
 
         Parameters
         ----------
@@ -196,18 +203,29 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         source = as_source(X)
         X = X if hasattr(X, "shape") else source  # a path has no shape
-        validate_data(BaseEstimator(), X, skip_check_array=True)  # names of features, early
+        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
         config = self._config().for_features(source.shape[1])
+        dtype, kernels = config.dtype_for(source.dtype), kernels_for(config.device)
         seed = self._draw_seed()
+        keeper, before = None, None
+        if config.checkpoint is not None:
+            names = getattr(named, "feature_names_in_", None)
+            keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
+            check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+            before = keeper.resume(source.shape[0], check)
+        if before is not None:
+            seed = before[0].seed
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
         with ExitStack() as stack:
             stack.enter_context(threads(config.n_threads))
-            stack.enter_context(kernels_for(config.device).memory_explained())
+            stack.enter_context(kernels.memory_explained())
             callbacks = list(config.callbacks)
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
-            state = start(config, source, ids, seed, is_finite=True)
-            dtype = config.dtype_for(source.dtype)
+            if before is None:
+                state, progress = start(config, source, ids, seed, is_finite=True), Progress()
+            else:
+                state, progress = before[0].on_device(kernels), before[1]
             loader = loader_for(
                 config.device, source, dtype, state.permutation, config.is_non_negative
             )
@@ -217,10 +235,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     loader_for(config.device, validation_source, dtype, state.permutation),
                     validation_ids,
                 )
-            history = run(config, state, loader, ids, held_out, callbacks)
+            loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)
+            history = loop.run()
         validate_data(self, X, skip_check_array=True)
         self._adopt(config, state, history)
         return self
+
+    def _task(self, source: Source, validation: Any, seed: int, names: Array | None) -> Task:
+        """Return what `fit` is asked to do, to be compared with a checkpoint."""
+        return Task(
+            kind=type(self).__name__,
+            params=self.get_params(deep=False),
+            seed=seed if isinstance(self.random_state, Integral) else None,
+            feature_names=names,
+            data=fingerprint(source),
+            validation=fingerprint(validation),
+        )
 
     def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
         """Go on learning with some more samples, in minibatches of `batch_size`.
@@ -241,7 +271,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Notes
         -----
         All samples are checked before the first of them is learned from. If reading them a second
-        time fails, what was learned until then is kept.
+        time fails, or Ctrl-C is pressed, what was learned until then is kept.
         """
         is_first = not hasattr(self, "_state")
         source = as_source(X)
@@ -265,13 +295,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 pass  # raises before anything has changed if a sample is not finite
             slots = None
             if state.memory is not None and names is not None:
-                slots = state.memory.slots(names)
+                with Interruptions(signal.SIGINT):
+                    slots = state.memory.slots(names)
             state = state.on_device(kernels)
             solver = Solver(config, state)
             try:
                 for first in range(0, len(ids), config.batch_size):
                     batch = slice(first, first + config.batch_size)
-                    solver.step(loader.load(ids[batch]), None if slots is None else slots[batch])
+                    samples = loader.load(ids[batch])
+                    with Interruptions(signal.SIGINT):  # a step is done as a whole, or not at all
+                        solver.step(samples, None if slots is None else slots[batch])
                 solver.check()
             finally:
                 # If a source fails half-way, what was learned before counts.
@@ -291,7 +324,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _adopt(self, config: Config, state: State, history: History) -> None:
         """Take over what a fit has found; until here nothing of the estimator has changed."""
         self._fitted_config, self._state = config, state.on_host()
-        self.components_ = state.components
+        self.components_ = self._state.components
         self.n_iter_ = state.n_iter
         self.n_samples_seen_ = state.n_samples_seen
         self.history_ = history
@@ -464,12 +497,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             modelfile.Model(
                 kind=type(self).__name__,
                 params=self.get_params(deep=False),
-                components=self.components_,
+                learned=self._state if state else self.components_,
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
-                state=self._state if state else None,
             ),
         )
 

@@ -103,6 +103,7 @@ class BlockMasks:
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
+        self._dealt: tuple[int, Ints] = (-1, np.arange(n_blocks))  # of the latest cycle
         if n_blocks > 1:
             self.permutation = generator(seed, "features").permutation(n_features)
 
@@ -113,7 +114,10 @@ class BlockMasks:
         while int(cycle * self.reduction) > iteration:
             cycle -= 1
         start, stop = int(cycle * self.reduction), int((cycle + 1) * self.reduction)
-        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
+        if self._dealt[0] != cycle:
+            order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
+            self._dealt = (cycle, order)
+        order = self._dealt[1]
         chosen = np.sort(np.array_split(order, stop - start)[iteration - start])
         rows = tuple(self.blocks[g] for g in chosen)
         # A feature is in one of the masks of its cycle, each as likely as the other.

@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +11,25 @@ import numpy as np
 
 from somf import tensorfile
 from somf.callbacks import History
+from somf.kernels.host import scratch
 from somf.state import State
-from somf.typing import Array
+from somf.tensorfile import DamagedFileError, Rows
+from somf.typing import Array, Ints
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
+"""Files of format 1 have components even if they have a state, and no checksum."""
+
+NONSENSE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What is raised where the content of a file is not what it should be."""
 
 
 @dataclass(frozen=True)
@@ -25,87 +42,147 @@ class Model:
         Name of the estimator's class.
     params : dict
         Its constructor parameters.
-    components : ndarray of shape (k, p)
+    learned : ndarray of shape (k, p), or State
+        The components alone, or also what `partial_fit` needs to go on.
     history : dict of lists
     feature_names : ndarray of str of shape (p,), or None
     n_iter, n_samples_seen : int
-    state : State or None
-        What `partial_fit` needs to go on.
+    fit : dict, optional
+        What `fit` needs, besides the state, to go on: the file is a checkpoint.
     """
 
     kind: str
     params: dict[str, Any]
-    components: Array
+    learned: Array | State
     history: History
     feature_names: Array | None
     n_iter: int
     n_samples_seen: int
-    state: State | None
+    fit: dict[str, Any] | None = None
+
+    @property
+    def components(self) -> Array:
+        """The atoms, of shape (k, p)."""
+        return self.learned.components if isinstance(self.learned, State) else self.learned
+
+    @property
+    def state(self) -> State | None:
+        """The state, where there is one."""
+        return self.learned if isinstance(self.learned, State) else None
 
 
-def save(path: str | os.PathLike[str], model: Model) -> None:
-    """Write a model; see `MatrixFactorization.save`."""
-    params = {name: _plain(name, value) for name, value in model.params.items()}
-    tensors = {"components": model.components}
+def save(
+    path: str | os.PathLike[str],
+    model: Model,
+    seen: Ints | None = None,
+    previous: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write a model; see `MatrixFactorization.save`.
+
+    Parameters
+    ----------
+    path : path-like
+    model : Model
+    seen : ndarray of int, optional
+        The samples of which something is remembered; by default all for which there is room.
+    previous : path-like, optional
+        Where to keep the file that is replaced.
+    """
+    tensors: dict[str, Array | Rows] = {}
+    if model.state is None:
+        tensors["components"] = model.components
+    else:
+        for name, array in model.state.arrays().items():
+            tensors[f"state.{name}"] = (
+                Rows(array, seen) if seen is not None and name.startswith("memory.") else array
+            )
     if not isinstance(model.params["init"], str):
-        tensors["init"] = np.asarray(model.params["init"], dtype=np.float64)
+        tensors["init"] = _floating(model.params["init"])
     text = {
         "format": FORMAT,
         "kind": model.kind,
-        "params": params,
+        "params": plain(model.params),
         "history": model.history,
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "n_iter": model.n_iter,
         "n_samples_seen": model.n_samples_seen,
         "counters": None if model.state is None else model.state.counters(),
+        "fit": model.fit,
     }
-    if model.state is not None:
-        tensors |= {f"state.{name}": array for name, array in model.state.arrays().items()}
-    tensorfile.write(path, tensors, json.dumps(text))
+    tensorfile.write(path, tensors, json.dumps(text), previous)
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """Read a model; raise ValueError, with the name of the file, if it is not one."""
-    tensors, text = tensorfile.read(path)
-    try:
+    """Read a model; raise DamagedFileError, with the name of the file, if it is not one."""
+    tensors, text = tensorfile.read(path, _allocate)
+    with refusing_nonsense(path):
         fields = json.loads(text)
-        if fields["format"] != FORMAT:
-            raise ValueError(f"its format is {fields['format']}, this version reads {FORMAT}")
+        if fields["format"] not in READABLE:
+            raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
         params = dict(fields["params"])
         if "init" in tensors:
             params["init"] = tensors.pop("init")
-        components = tensors.pop("components")
-        if components.ndim != 2 or components.dtype.kind != "f" or 0 in components.shape:
-            raise ValueError("its components are not a matrix of floats")
+        counters = fields["counters"]
+        atoms = tensors["components"] if counters is None else tensors["state.D"].T
         names = fields["feature_names"]
-        if names is not None and len(names) != components.shape[1]:
-            raise ValueError("it does not have one name for each feature")
+        _check(atoms, names)
         return Model(
             kind=str(fields["kind"]),
             params=params,
-            components=components,
+            learned=atoms if counters is None else _state(tensors, counters),
             history={
                 str(k): [_number(v) for v in column] for k, column in fields["history"].items()
             },
             feature_names=None if names is None else np.array(names, dtype=object),
             n_iter=int(fields["n_iter"]),
             n_samples_seen=int(fields["n_samples_seen"]),
-            state=_state(tensors, fields["counters"], components),
+            fit=fields.get("fit"),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
 
 
-def _state(
-    tensors: dict[str, Array], counters: dict[str, int] | None, components: Array
-) -> State | None:
-    if counters is None:
-        return None
-    arrays = {name.removeprefix("state."): tensor for name, tensor in tensors.items()}
-    state = State.restore(arrays, {name: int(value) for name, value in counters.items()})
-    if state.D.shape != components.shape[::-1] or state.D.dtype != components.dtype:
-        raise ValueError("its state does not fit its components")
-    return state
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file says of itself that it is a checkpoint; the arrays are not read."""
+    text = tensorfile.read_text(path)
+    with refusing_nonsense(path):
+        return json.loads(text).get("fit") is not None
+
+
+@contextmanager
+def refusing_nonsense(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise DamagedFileError, with the name of the file, if its content makes no sense."""
+    try:
+        yield
+    except NONSENSE as error:
+        raise DamagedFileError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
+
+
+def plain(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as something that JSON can hold, without those that it cannot."""
+    return {name: _plain(name, value) for name, value in params.items()}
+
+
+def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return room for an array; what is remembered of samples may be larger than memory."""
+    if name.startswith("state.memory."):
+        return scratch(shape, np.empty(0, dtype))
+    return np.empty(shape, dtype)
+
+
+def _check(components: Array, feature_names: Any) -> None:
+    if components.ndim != 2 or components.dtype.kind != "f" or 0 in components.shape:
+        raise ValueError("its components are not a matrix of floats")
+    if not np.isfinite(components).all():
+        raise ValueError("its components are not finite")
+    if feature_names is not None and (
+        len(feature_names) != components.shape[1]
+        or not all(isinstance(name, str) for name in feature_names)
+    ):
+        raise ValueError("it does not have one name for each feature")
+
+
+def _state(tensors: dict[str, Array], counters: dict[str, int]) -> State:
+    arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
+    return State.restore(arrays, {name: int(value) for name, value in counters.items()})
 
 
 def _number(value: Any) -> float:
@@ -114,12 +191,17 @@ def _number(value: Any) -> float:
     return value
 
 
+def _floating(init: Any) -> Array:
+    """Return an array in a type that files have."""
+    array = np.asarray(init)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
 def _plain(name: str, value: Any) -> Any:
-    """Return a parameter as something that JSON can hold."""
     if name == "callbacks":
         return []
-    if name == "init" and not isinstance(value, str):
-        return None  # an array, which is saved as such
+    if name == "checkpoint" or (name == "init" and not isinstance(value, str)):
+        return None  # an array is saved as such
     if name == "dtype" and value is not None:
         return np.dtype(value).name
     if isinstance(value, np.generic):

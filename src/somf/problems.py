@@ -1,14 +1,19 @@
 """The problems that have a name of their own, and models read from files."""
 
+import logging
 import os
 from collections.abc import Iterable
 from typing import Any, Literal
 
 from somf import modelfile
 from somf.callbacks import Callback
+from somf.checkpoint import Checkpoint
 from somf.estimators import MatrixFactorization
-from somf.solver import Solver
+from somf.kernels import is_available
+from somf.start import check_state
 from somf.typing import Array
+
+logger = logging.getLogger("somf")
 
 
 class _NamedProblem(MatrixFactorization):
@@ -34,11 +39,11 @@ class _NamedProblem(MatrixFactorization):
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu"] = "cpu",
+        device: Literal["cpu", "cuda"] = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -153,11 +158,11 @@ class NMF(_NamedProblem):
         init: Literal["samples", "random"] | Array = "samples",
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu"] = "cpu",
+        device: Literal["cpu", "cuda"] = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
-        checkpoint: None = None,
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
         verbose: int = 0,
         random_state: Any = None,
     ) -> None:
@@ -192,7 +197,7 @@ KINDS: dict[str, type[MatrixFactorization]] = {
 
 
 def load(path: str | os.PathLike[str]) -> MatrixFactorization:
-    """Return the estimator that `save` has written.
+    """Return the estimator that `save` has written, or as far as a checkpoint has come.
 
     Parameters
     ----------
@@ -201,7 +206,7 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     Returns
     -------
     estimator : MatrixFactorization
-        Of the class that was saved.
+        Of the class that was saved; on the CPU if the device of the fit is not available.
 
     Raises
     ------
@@ -209,24 +214,24 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         If the file is not a model, or is damaged; the message names it.
     """
     model = modelfile.load(path)
+    components = model.components
     if model.kind not in KINDS:
         raise ValueError(f"{os.fspath(path)!r} holds a {model.kind!r}, which somf does not know.")
     kind = KINDS[model.kind]
     if unknown := set(model.params) - set(kind._get_param_names()):
         raise ValueError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
-    try:
+    if model.params.get("device") == "cuda" and not is_available("cuda"):
+        logger.info("%s was learned on a GPU; without one here it is loaded for the CPU", path)
+        model.params["device"] = "cpu"
+    with modelfile.refusing_nonsense(path):
         estimator = kind(**model.params)
-        config = estimator._config().for_features(model.components.shape[1])
-        if config.n_components != len(model.components):
+        config = estimator._config().for_features(components.shape[1])
+        if config.n_components != len(components):
             raise ValueError("n_components is not the number of its components")
         if model.state is not None:
-            solver = Solver(config, model.state)
-            masks = solver.masks
-            model.state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)
-    except (TypeError, ValueError, KeyError) as error:
-        raise ValueError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
-    estimator.components_ = model.components
-    estimator.n_features_in_ = model.components.shape[1]
+            check_state(config, model.state, components.shape[1], components.dtype)
+    estimator.components_ = components
+    estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:
         estimator.feature_names_in_ = model.feature_names
     estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen

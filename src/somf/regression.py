@@ -131,7 +131,8 @@ class BlockGrams:
 
     def age(self, pace: float) -> None:
         """Let the aged matrices follow the current ones."""
-        self.state.aged_grams += pace * (self.state.grams - self.state.aged_grams)
+        aged = self.state.aged_grams
+        aged[:] = self.kernels.mix(aged, self.state.grams, pace)
 
     def dictionary_changed(self, subset: Subset) -> None:
         """Compute the Gram matrices of the blocks of a subset anew."""
@@ -243,18 +244,17 @@ class Regression:
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
         gamma = self.kernels.to_device(weights.astype(self.dtype))
-        take, put = self.kernels.take, self.kernels.put
-        beta = (1 - gamma)[:, None] * take(memory.beta, slots) + gamma[:, None] * beta
-        sq_norm = (1 - gamma) * take(memory.sq_norm, slots) + gamma * sq_norm
-        past = (1 - gamma)[:, None] * take(memory.gram, slots)
-        present = (subset.scale * gamma)[:, None] * self.book.of_subset(subset)
+        take, put, mix = self.kernels.take, self.kernels.put, self.kernels.mix
+        beta = mix(take(memory.beta, slots), beta, gamma[:, None])
+        sq_norm = mix(take(memory.sq_norm, slots), sq_norm, gamma)
+        past, present = take(memory.gram, slots), subset.scale * self.book.of_subset(subset)[None]
         put(memory.beta, slots, beta)
         put(memory.sq_norm, slots, sq_norm)
-        put(memory.gram, slots, past + present)
+        put(memory.gram, slots, mix(past, present, gamma[:, None]))
         if (weights == 1).all():  # nobody has a past, and all have the same present
-            grams = self.book.expand(present[:1])
+            grams = self.book.expand(present)
         else:
-            grams = self.book.expand_averages(past, present)
+            grams = self.book.expand_averages((1 - gamma)[:, None] * past, gamma[:, None] * present)
         if memory is self.state.memory:
             self._age(weights, len(memory.ids))
         return Quadratic(grams, beta, sq_norm)

@@ -92,9 +92,12 @@ class Solver:
         On an asynchronous device a look at every step would make it wait for the host.
         """
         objectives, self._unwatched = self._unwatched, []
-        if not all(np.isfinite(to_host(objective)).all() for objective in objectives):
+        if not objectives:
+            return
+        objective = to_host(self.kernels.concatenate(objectives, axis=0))
+        if not np.isfinite(objective).all():
             raise ValueError(
-                f"The objective overflows {objectives[0].dtype}: X is too large. Scale it down, or "
+                f"The objective overflows {objective.dtype}: X is too large. Scale it down, or "
                 "choose dtype='float64'."
             )
 

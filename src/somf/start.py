@@ -1,5 +1,6 @@
 """Before the first iteration: which samples, which atoms, and an empty state."""
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -114,3 +115,24 @@ def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> Stat
         nobody = np.empty(0, dtype=np.int64)
         state.memory = solver.blank_memory(nobody if sample_ids is None else sample_ids)
     return state
+
+
+def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError unless a state, whoever has written it, is one that a fit can have left.
+
+    Parameters
+    ----------
+    config : Config
+    state : State
+    n_features : int
+    dtype : numpy.dtype
+        The floating type of the fit.
+    """
+    D = state.arrays()["D"]
+    if D.shape != (n_features, config.n_components) or D.dtype != dtype:
+        raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
+    if min(state.counters().values()) < 0:
+        raise ValueError("its counters are negative")
+    solver = Solver(replace(config, device="cpu"), state)  # it is as it came from the file
+    masks = solver.masks
+    state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)

@@ -69,6 +69,10 @@ class Kernels(Protocol):
         """
         ...
 
+    def mix(self, old: Array, new: Array, weight: Array | float) -> Array:
+        """Return (1 − weight) old + weight new."""
+        ...
+
     def concatenate(self, arrays: list[Array], axis: int) -> Array:
         """Return arrays of the device side by side."""
         ...
@@ -235,6 +239,15 @@ class Kernels(Protocol):
 def kernels_for(device: str) -> Kernels:
     """Return the kernels of a device; what they need is imported only here."""
     return cast(Kernels, import_module(f"somf.kernels.{device}"))
+
+
+def is_available(device: str) -> bool:
+    """Return whether all that a device needs is there."""
+    try:
+        kernels_for(device)
+    except (ImportError, RuntimeError):
+        return False
+    return True
 
 
 MAX_SWEEPS = 10_000

@@ -40,7 +40,7 @@ else:
         + ' Choose device="cpu" to go on without.'
     )
 
-from somf.kernels.cuda_atoms import update_atoms
+from somf.kernels.cuda_atoms import forget_graphs, update_atoms
 from somf.kernels.cuda_codes import solve_codes
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "has_room",
     "mark_used",
     "memory_explained",
+    "mix",
     "put",
     "scratch",
     "solve_codes",
@@ -127,6 +128,8 @@ def memory_explained() -> Iterator[None]:
             'code_estimator="masked", or dtype="float32" if it is "float64".'
         ) from error
     finally:
+        forget_graphs()
+        _latest_slots.clear()
         if DEVICE.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -146,17 +149,22 @@ def put(store: Any, slots: Ints, values: Any) -> None:
         store.index_copy_(0, _places(slots), values)
 
 
-_latest_slots: tuple[Any, Any] = (None, None)
+_latest_slots: list[tuple[Ints, Any]] = []
 
 
 def _places(slots: Ints) -> Any:
     """Return slots on the device; an iteration asks for the same ones several times."""
-    global _latest_slots  # noqa: PLW0603 (a memory of one, which is never wrong)
-    known, places = _latest_slots
-    if known is not slots:
-        places = _uploaded(slots)
-        _latest_slots = (slots, places)
+    for known, places in _latest_slots:
+        if known is slots:
+            return places
+    places = _uploaded(slots)
+    _latest_slots[:] = [(slots, places)]
     return places
+
+
+def mix(old: Any, new: Any, weight: Any) -> Any:
+    """See `Kernels.mix`."""
+    return torch.lerp(old, new, weight)
 
 
 def concatenate(arrays: list[Any], axis: int) -> Any:

@@ -3,6 +3,7 @@
 The mathematics is that of `cpu_atoms`; what is sequential inside a block is done by one program.
 """
 
+import threading
 from typing import Any
 
 import torch
@@ -16,35 +17,81 @@ ATOMS_PER_BLOCK = 32
 ATOMS_PER_PANEL = 16
 FEATURES_AT_ONCE = 4096
 
+_of_this_thread = threading.local()
+
 
 def update_atoms(D: Any, B: Any, C: Any, rows: Slices, budget: Any, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
-    D_s, B_s = _joined(D, rows), _joined(B, rows)
-    curvature = C.diagonal()
-    # See `smallest_curvature`; here it stays on the device.
-    usable = curvature > torch.finfo(C.dtype).eps ** 2 * curvature.max()
-    if ball.l1_ratio == 0.0 and not ball.positive:
-        _update_in_l2_ball(D_s, B_s, C, usable, budget)
-    else:
-        _update_in_any_ball(D_s, B_s, C, usable, budget, ball)
-    if len(rows) > 1:
-        for s, part in zip(rows, D_s.split([s.stop - s.start for s in rows]), strict=True):
+    q = sum(s.stop - s.start for s in rows)
+    key = (q, C.shape[0], D.dtype, ball)
+    updates: dict[Any, Update] = _of_this_thread.__dict__.setdefault("updates", {})
+    if key not in updates:
+        updates[key] = Update(D.new_empty((q, C.shape[0])), ball)
+    updates[key](D, B, C, rows, budget)
+
+
+def forget_graphs() -> None:
+    """Let go of what `update_atoms` keeps on the device between two calls."""
+    _of_this_thread.__dict__.pop("updates", None)
+
+
+class Update:
+    """The update on a number of rows, recorded once as a graph of launches and then replayed.
+
+    On its own the host would take longer to launch the small pieces than the device to do them.
+
+    Parameters
+    ----------
+    D : tensor of shape (q, k)
+        Memory to work in.
+    ball : AtomBall
+    """
+
+    def __init__(self, D: Any, ball: AtomBall) -> None:
+        k = D.shape[1]
+        self.D, self.B, self.C = D, torch.empty_like(D), D.new_empty((k, k))
+        self.budget = D.new_empty(k)
+        self.ball = ball
+        self.n_calls = 0
+        self.graph: Any = None
+
+    def __call__(self, D: Any, B: Any, C: Any, rows: Slices, budget: Any) -> None:
+        """Do what `update_atoms` says."""
+        torch.cat([D[s] for s in rows], out=self.D)
+        torch.cat([B[s] for s in rows], out=self.B)
+        self.C.copy_(C)
+        self.budget.copy_(budget)
+        self.n_calls += 1
+        if D.is_cuda and self.n_calls == 2:  # the first call compiles what it needs
+            self.graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graph, capture_error_mode="thread_local"):
+                self._work()
+        if self.graph is None:
+            self._work()
+        else:
+            self.graph.replay()
+        for s, part in zip(rows, self.D.split([s.stop - s.start for s in rows]), strict=True):
             D[s] = part
 
-
-def _joined(A: Any, rows: Slices) -> Any:
-    """Return some rows of an array in one piece."""
-    return A[rows[0]] if len(rows) == 1 else torch.cat([A[s] for s in rows])
+    def _work(self) -> None:
+        curvature = self.C.diagonal()
+        # See `smallest_curvature`; here it stays on the device.
+        usable = curvature > torch.finfo(self.C.dtype).eps ** 2 * curvature.max()
+        if self.ball.l1_ratio == 0.0 and not self.ball.positive:
+            _update_in_l2_ball(self.D, self.B, self.C, usable, self.budget)
+        else:
+            _update_in_any_ball(self.D, self.B, self.C, usable, self.budget, self.ball)
 
 
 def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None:
     """Update atoms in the ℓ2 ball without touching the features one atom at a time.
 
-    With R = (B_J − D C_J) / diag C_J, every new atom of the block is a combination of the columns
-    of P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
+    With R = B_J − D C_J, every new atom of the block is a combination of the columns of
+    P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
     """
     (q, k), M = D.shape, ATOMS_PER_BLOCK
-    inverse = torch.where(usable, 1 / torch.where(usable, C.diagonal(), 1), 0)
+    steps = torch.where(usable, 1 / torch.where(usable, C.diagonal(), 1), 0).double()
+    couplings = C.double() * steps
     P = D.new_zeros((q, 2 * M))
     weights = D.new_zeros((2 * M, M))
     for start in range(0, k, M):
@@ -54,16 +101,13 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
             P.zero_()
         P[:, :m] = D[:, J]
         torch.addmm(B[:, J], D, C[:, J], alpha=-1, out=P[:, M : M + m])
-        P[:, M : M + m] *= inverse[J]
-        K = P.T @ P
-        _combine[(1,)](
-            K, C[J, J], C.stride(0), usable[J], budget[J].contiguous(), weights, m, M=M, num_warps=2
-        )
+        K, among = P.T @ P, couplings[J, J]
+        _combine[(1,)](K, among, k, steps[J], usable[J], budget[J], weights, m, M=M, num_warps=2)
         D[:, J] = (P @ weights)[:, :m]
 
 
 @triton.jit
-def _combine(gram, C, stride, usable, budget, weights, m, M: tl.constexpr):
+def _combine(gram, couplings, stride, steps, usable, budget, weights, m, M: tl.constexpr):
     """Write the (2M, M) weights that make the new atoms out of [D_J, R], given its Gram matrix K.
 
     K times what has been moved is kept next to it, so that a norm costs no product with K. The
@@ -75,31 +119,29 @@ def _combine(gram, C, stride, usable, budget, weights, m, M: tl.constexpr):
     image = tl.zeros([M, 2 * M], dtype=tl.float64)  # times K
     for j in range(m):
         old = (column == j).to(tl.float64)
-        if tl.load(usable + j):
-            old_image = tl.load(gram + j * 2 * M + column).to(tl.float64)
-            pull_image = tl.load(gram + (M + j) * 2 * M + column).to(tl.float64)
-            curvature = tl.load(C + j * stride + j).to(tl.float64)
-            coupling = tl.load(C + atom * stride + j, mask=atom < j, other=0.0).to(tl.float64)
-            coupling = (coupling / curvature)[:, None]
-            u = old + (column == M + j).to(tl.float64) - tl.sum(moved * coupling, axis=0)
-            u_image = old_image + pull_image - tl.sum(image * coupling, axis=0)
-            sq_norm = tl.sum(u * u_image, axis=0)
-            radius = tl.load(budget + j).to(tl.float64)
-            outside = sq_norm > radius
-            shrink = tl.sqrt(tl.maximum(radius, 0.0) / tl.where(outside, sq_norm, 1.0))
-            shrink = tl.where(outside, shrink, 1.0)
-            is_this = (atom == j)[:, None]
-            moved = tl.where(is_this, (shrink * u - old)[None, :], moved)
-            image = tl.where(is_this, (shrink * u_image - old_image)[None, :], image)
-            tl.store(weights + column * M + j, shrink * u)
-        else:
-            tl.store(weights + column * M + j, old)
+        old_image = tl.load(gram + j * 2 * M + column).to(tl.float64)
+        pull_image = tl.load(gram + (M + j) * 2 * M + column).to(tl.float64)
+        coupling = tl.load(couplings + atom * stride + j, mask=atom < j, other=0.0)[:, None]
+        step = tl.load(steps + j)
+        radius = tl.load(budget + j).to(tl.float64)
+        known = tl.load(usable + j)
+        u = old + step * (column == M + j).to(tl.float64) - tl.sum(moved * coupling, axis=0)
+        u_image = old_image + step * pull_image - tl.sum(image * coupling, axis=0)
+        sq_norm = tl.sum(u * u_image, axis=0)
+        outside = sq_norm > radius
+        shrink = tl.sqrt(tl.maximum(radius, 0.0) / tl.where(outside, sq_norm, 1.0))
+        shrink = tl.where(outside, shrink, 1.0)
+        u = tl.where(known, shrink * u, old)
+        is_this = (atom == j)[:, None]
+        moved = tl.where(is_this, (u - old)[None, :], moved)
+        image = tl.where(is_this & known, (shrink * u_image - old_image)[None, :], image)
+        tl.store(weights + column * M + j, u)
 
 
 def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: AtomBall) -> None:
     """Update atoms in any ball, on transposed panels where each atom is contiguous."""
     q, k = D.shape
-    ratio = torch.tensor([ball.l1_ratio], dtype=torch.float64, device=D.device)
+    ratio = torch.full((1,), ball.l1_ratio, dtype=torch.float64, device=D.device)
     for start in range(0, k, ATOMS_PER_PANEL):
         J = slice(start, min(start + ATOMS_PER_PANEL, k))
         atoms = D[:, J].T.contiguous()
@@ -110,7 +152,7 @@ def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: 
             C[J, J],
             C.stride(0),
             usable[J],
-            budget[J].contiguous(),
+            budget[J],
             ratio,
             q,
             J.stop - start,

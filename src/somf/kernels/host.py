@@ -41,7 +41,8 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
     size = math.prod(shape) * like.dtype.itemsize
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, like.dtype)
-    return np.memmap(tempfile.TemporaryFile(), dtype=like.dtype, shape=shape)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=like.dtype, shape=shape)
 
 
 @contextmanager
@@ -58,6 +59,11 @@ def take(store: Array, slots: Ints) -> Array:
 def put(store: Array, slots: Ints, values: Array) -> None:
     """See `Kernels.put`."""
     store[slots] = values
+
+
+def mix(old: Array, new: Array, weight: Array | float) -> Array:
+    """See `Kernels.mix`."""
+    return np.asarray((1 - weight) * old + weight * new)
 
 
 def concatenate(arrays: list[Array], axis: int) -> Array:
