@@ -9,16 +9,19 @@ import scipy.sparse as sp
 
 from somf.kernels.host import to_host
 
+HAS_GPU = False
 if find_spec("torch") is None or find_spec("triton") is None:
     MISSING = 'torch and Triton are not installed: pip install "somf[cuda]"'
 else:
     import torch
 
     MISSING = ""
-    if not torch.cuda.is_available():
+    HAS_GPU = torch.cuda.is_available()
+    if not HAS_GPU:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are defined
 
 NEEDS_CUDA = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+NEEDS_GPU = pytest.mark.skipif(not HAS_GPU, reason="there is no NVIDIA GPU")
 
 
 class CudaOnHost:

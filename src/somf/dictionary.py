@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
-from somf.masks import Subset
+from somf.masks import Indicators, Subset
 from somf.penalties import AtomBall
 from somf.randomness import generator
 from somf.state import State
@@ -56,7 +56,7 @@ class Dictionary:
 
     def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
-        self.dtype = state.dtype
+        self.indicators = Indicators(len(blocks), state.dtype, kernels)
         self._last_known_use = to_host(state.last_used)
 
     def update(self, subset: Subset) -> None:
@@ -65,9 +65,7 @@ class Dictionary:
         B_s, _ = subset.of_features(self.state.B)
         norms = self.state.norms
         if subset.is_whole_blocks:
-            is_frozen = np.ones(len(norms), dtype=self.dtype)
-            is_frozen[list(subset.blocks)] = 0
-            frozen = self.kernels.to_device(is_frozen) @ norms
+            frozen = self.indicators.without(subset.blocks) @ norms
         else:
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
         budget = (1 - frozen).clip(0, 1)
@@ -143,6 +141,5 @@ class Dictionary:
             return np.flatnonzero(idle >= state.patience)
 
         if out_of_patience().size > 0:
-            self.dtype = state.dtype
-        self._last_known_use = to_host(state.last_used)
+            self._last_known_use = to_host(state.last_used)
         return out_of_patience()

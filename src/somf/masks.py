@@ -5,10 +5,11 @@ A sequence of masks is a pure function of (seed, iteration).
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from somf.kernels import Kernels
 from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix, Slices
 
@@ -55,6 +56,38 @@ class Subset:
         """Take over into D what has been changed in the array of `of_features`."""
         if not isinstance(self.rows, tuple):
             D[self.rows] = D_s
+
+
+class Indicators:
+    """Vectors of zeros and ones that say which blocks are meant, on the device.
+
+    There are few of them, and they come again and again.
+
+    Parameters
+    ----------
+    n_blocks : int
+    dtype : numpy.dtype
+    kernels : Kernels
+    """
+
+    def __init__(self, n_blocks: int, dtype: np.dtype[Any], kernels: Kernels) -> None:
+        self.n_blocks, self.dtype, self.kernels = n_blocks, dtype, kernels
+        self._known: dict[tuple[tuple[int, ...], int], Array] = {}
+
+    def of(self, blocks: tuple[int, ...]) -> Array:
+        """Return ones at some blocks and zeros elsewhere."""
+        return self._vector(blocks, 1)
+
+    def without(self, blocks: tuple[int, ...]) -> Array:
+        """Return zeros at some blocks and ones elsewhere."""
+        return self._vector(blocks, 0)
+
+    def _vector(self, blocks: tuple[int, ...], inside: int) -> Array:
+        if (blocks, inside) not in self._known:
+            vector = np.full(self.n_blocks, 1 - inside, dtype=self.dtype)
+            vector[list(blocks)] = inside
+            self._known[blocks, inside] = self.kernels.to_device(vector)
+        return self._known[blocks, inside]
 
 
 class Masks(Protocol):

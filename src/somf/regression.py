@@ -14,10 +14,8 @@ G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
-
 from somf.kernels import Kernels
-from somf.masks import Subset
+from somf.masks import Indicators, Subset
 from somf.state import SampleMemory, State
 from somf.typing import Array, Ints, Matrix
 
@@ -106,18 +104,16 @@ class BlockGrams:
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
         self.state, self.kernels, self.blocks = state, kernels, blocks
         self.statistic_size = len(blocks)
-        self.dtype = state.dtype
+        self.indicators = Indicators(len(blocks), state.dtype, kernels)
         self.grams_of_blocks: Array | None = state.grams
 
     def of_subset(self, subset: Subset) -> Array:
         """Return ones at the blocks of the subset."""
-        statistic = np.zeros(len(self.blocks), dtype=self.dtype)
-        statistic[list(subset.blocks)] = 1
-        return self.kernels.to_device(statistic)
+        return self.indicators.of(subset.blocks)
 
     def of_all(self) -> Array:
         """Return ones at all blocks."""
-        return self.kernels.zeros((len(self.blocks),), self.state.D) + 1
+        return self.indicators.without(())
 
     def expand(self, statistics: Array) -> Array:
         """Return Σ_g ω[g] D_gᵀD_g for every row ω."""

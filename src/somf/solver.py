@@ -61,7 +61,9 @@ class Solver:
 
         subset = self.masks.draw(state.n_iter)
         problem = self.regression.estimate(X, subset, memory, slots)
-        old_code = self.kernels.take(memory.code, slots)
+        old_code = None
+        if self.surrogate.takes_back:
+            old_code = self.kernels.take(memory.code, slots)
         code = self.kernels.take(memory.code, slots)
         objective, _ = self.kernels.solve_codes(
             problem.grams,

@@ -161,10 +161,11 @@ class State:
     @property
     def components(self) -> Array:
         """The atoms as rows, features in the order of the data: a new (k, p) array."""
-        D = to_host(self.D)
-        components = np.empty((D.shape[1], D.shape[0]), dtype=D.dtype)
-        components[:, slice(None) if self.permutation is None else self.permutation] = D.T
-        return components
+        if self.permutation is None:
+            return np.array(to_host(self.D.T), order="C")
+        place = np.empty_like(self.permutation)
+        place[self.permutation] = np.arange(len(place))
+        return np.ascontiguousarray(to_host(self.D[place].T))
 
     def on_device(self, kernels: Kernels) -> "State":
         """Return the state with its arrays on a device, those of samples if there is room."""

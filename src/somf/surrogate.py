@@ -14,9 +14,17 @@ from somf.typing import Array, Matrix
 
 
 class Surrogate(Protocol):
-    """A rule for B and C."""
+    """A rule for B and C.
 
-    def add(self, X: Matrix, code: Array, old_code: Array) -> None:
+    Attributes
+    ----------
+    takes_back : bool
+        Whether it takes back what a sample has contributed before.
+    """
+
+    takes_back: bool
+
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
         """Take a minibatch into account.
 
         Parameters
@@ -24,7 +32,7 @@ class Surrogate(Protocol):
         X : ndarray or csc_array of shape (b, p)
         code : ndarray of shape (b, k)
         old_code : ndarray of shape (b, k)
-            The codes at the last visit, zero if there was none.
+            The codes at the last visit, zero if there was none; needed only to take them back.
         """
         ...
 
@@ -40,10 +48,12 @@ class OnlineSurrogate:
         v.
     """
 
+    takes_back = False
+
     def __init__(self, state: State, kernels: Kernels, learning_rate: float) -> None:
         self.state, self.kernels, self.learning_rate = state, kernels, learning_rate
 
-    def add(self, X: Matrix, code: Array, old_code: Array) -> None:  # noqa: ARG002 (protocol)
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:  # noqa: ARG002 (protocol)
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         b = len(code)
         w = minibatch_weight(self.state.n_samples_seen, b, self.learning_rate)
@@ -60,11 +70,14 @@ class IncrementalSurrogate:
     kernels : Kernels
     """
 
+    takes_back = True
+
     def __init__(self, state: State, kernels: Kernels) -> None:
         self.state, self.kernels = state, kernels
 
-    def add(self, X: Matrix, code: Array, old_code: Array) -> None:
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
+        assert old_code is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users
         self.kernels.accumulate(B, X, code - old_code, 1.0)
         self.kernels.accumulate(C, code, code, 1.0)

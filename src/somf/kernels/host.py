@@ -18,7 +18,7 @@ IS_ASYNCHRONOUS = False
 
 def to_host(array: Any) -> Array:
     """Return an array of any device as one of NumPy; one that is there already is not copied."""
-    return array if isinstance(array, np.ndarray) else cast(Array, array.cpu().numpy())
+    return array if isinstance(array, np.ndarray) else cast(Array, array.contiguous().cpu().numpy())
 
 
 def to_device(array: Matrix) -> Matrix:

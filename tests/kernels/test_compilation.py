@@ -1,0 +1,53 @@
+"""Kernels of the GPU compile for one, also where there is none."""
+
+import os
+import subprocess
+import sys
+
+from tests.gpu import NEEDS_CUDA
+
+COMPILE = """
+import itertools
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from somf.kernels import cuda_atoms, cuda_codes, cuda_patches
+
+def compile(kernel, types, constants, n_warps):
+    signature = dict(types) | {name: "constexpr" for name in constants}
+    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": n_warps})
+
+for real in ("*fp32", "*fp64"):
+    codes = dict.fromkeys("grams beta sq_norm code objective gap values settings".split(), real)
+    codes |= dict(gram_stride="i32", places="*i32", k="i32", max_rounds="i32")
+    for K, n_warps in ((16, 1), (1024, 4)):
+        for positive, l1, l2 in ((False, True, False), (True, True, True), (True, False, False)):
+            constants = dict(POSITIVE=positive, HAS_L1=l1, HAS_L2=l2, K=K)
+            compile(cuda_codes._descend, codes, constants, n_warps)
+    weights = dict(gram=real, couplings="*fp64", stride="i32", steps="*fp64", usable="*i1")
+    weights |= dict(budget=real, weights=real, m="i32")
+    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 2)
+    panel = dict(atoms=real, residual=real, C=real, stride="i32", usable="*i1", budget=real)
+    panel |= dict(ratio="*fp64", q="i32", m="i32")
+    patches = dict(corners="*i64", offsets="*i64", X=real, rounding="*fp64", p="i32")
+    for yes in (False, True):
+        compile(cuda_atoms._sweep_panel, panel, dict(POSITIVE=yes, BLOCK=4096), 16)
+        for pixels in ("*fp32", "*i16"):
+            constants = dict(CENTER=yes, SCALE=yes, BLOCK=4096)
+            compile(cuda_patches._cut, dict(pixels=pixels) | patches, constants, 16)
+print("all compiled")
+"""
+
+
+@NEEDS_CUDA
+def test_all_kernels_compile_for_a_gpu():
+    environment = {name: os.environ[name] for name in os.environ if name != "TRITON_INTERPRET"}
+    answer = subprocess.run(
+        [sys.executable, "-c", COMPILE],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.stdout.strip() == "all compiled", answer.stderr[-2000:]
