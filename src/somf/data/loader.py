@@ -114,7 +114,7 @@ class Loader:
         """Return a function that loads these minibatches, to be called once for each, in order."""
         if self.source.chunk_starts is None:
             return self.load
-        buffer = ChunkBuffer(self.source, np.concatenate(batches))
+        buffer = ChunkBuffer(self.source, batches)
         return lambda ids: self._prepare(*buffer.take(ids), ids)
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Matrix:

@@ -24,7 +24,7 @@ class Source(ABC):
     dtype : numpy.dtype
     chunk_starts : ndarray of int or None
         The first row of every chunk of rows that are stored, and had best be read, together; None
-        where any rows are as cheap as any others.
+        where any rows are as cheap as any others. Only for dense sources.
     is_in_memory : bool
         Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
     """
@@ -52,6 +52,17 @@ class Source(ABC):
         X : ndarray or csr_array of shape (b, p)
         """
 
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write consecutive rows into an array; worth its own method where `rows` makes a copy.
+
+        Parameters
+        ----------
+        start, stop : int
+        out : ndarray of shape (stop - start, p)
+            Of the type of the source.
+        """
+        out[...] = self.rows(np.arange(start, stop))
+
 
 class ArraySource(Source):
     """An array or a memory map.
@@ -77,6 +88,10 @@ class ArraySource(Source):
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
         return np.asarray(self.X[ids])
+
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write consecutive rows into an array."""
+        out[...] = self.X[start:stop]
 
 
 class CsrSource(Source):

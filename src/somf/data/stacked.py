@@ -61,6 +61,15 @@ class StackedSource(Source):
             return np.concatenate(found, dtype=self.dtype)[back]
         return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))[back]
 
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write consecutive rows into an array."""
+        owner = int(np.searchsorted(self.starts, start, side="right")) - 1
+        first = int(self.starts[owner])
+        if stop <= self.starts[owner + 1]:
+            self.parts[owner].read(start - first, stop - first, out)
+        else:
+            super().read(start, stop, out)
+
 
 def _chunks(part: Source) -> Ints:
     """Return where chunks start; where any row is as cheap as any other, each is a chunk."""
