@@ -1,6 +1,7 @@
 """Random order that respects storage, and the buffer that it needs."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -91,15 +92,17 @@ def test_every_chunk_is_read_once_in_an_epoch(monkeypatch):
     np.testing.assert_array_equal(source.n_reads, expected)
 
 
-def test_memory_is_taken_for_the_chunks_that_are_needed_at_a_time():
+@pytest.mark.parametrize("n_ahead", [0, 3])
+def test_rows_stay_in_their_place_until_so_many_more_batches_have_been_taken(n_ahead):
     source = Counting()
     order = epoch_order(np.arange(100), 0, 0, source.chunk_starts, 2)
-    one_by_one = ChunkBuffer(source, np.split(order, 100))
-    assert len(one_by_one.rows) == 2 * 30
+    buffer = ChunkBuffer(source, np.split(order, 100), n_ahead)
+    assert len(buffer.rows) <= (2 + n_ahead) * 30
+    taken = []
     for i in order:
-        rows, picked = one_by_one.take(np.array([i]))
-        np.testing.assert_array_equal(rows[picked], source.X[[i]])
-    assert len(one_by_one.free) == 2
+        taken.append((i, *buffer.take(np.array([i]))))
+        for earlier, rows, picked in taken[-n_ahead - 1 :]:
+            np.testing.assert_array_equal(rows[picked], source.X[[earlier]])
 
 
 def test_large_chunks_are_mixed_all_the_same(monkeypatch):

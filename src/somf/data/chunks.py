@@ -70,9 +70,11 @@ class ChunkBuffer:
         With chunks, and dense.
     batches : sequence of ndarray of int
         All rows that are going to be asked for, in this order.
+    n_ahead : int
+        How many batches are taken before the first of them has been used.
     """
 
-    def __init__(self, source: Source, batches: Sequence[Ints]) -> None:
+    def __init__(self, source: Source, batches: Sequence[Ints], n_ahead: int) -> None:
         assert source.chunk_starts is not None
         self.source = source
         self.edges = np.append(source.chunk_starts, source.shape[0])
@@ -82,11 +84,13 @@ class ChunkBuffer:
         self.last_use[owners] = times  # of equal indices, the last one counts
         first_use = self.last_use.copy()
         first_use[owners[::-1]] = times[::-1]
+        self.last_use[self.last_use >= 0] += n_ahead
         self.chunk_rows = int(np.diff(self.edges).max())
         n_places = _most_at_once(first_use, self.last_use)
         self.rows = np.empty((n_places * self.chunk_rows, source.shape[1]), dtype=source.dtype)
         self.free = list(range(0, len(self.rows), self.chunk_rows))
         self.places = np.full(len(self.edges) - 1, -1)
+        self.in_use: set[int] = set()
         self.n_taken = 0
 
     def take(self, ids: Ints) -> tuple[Array, Ints]:
@@ -99,7 +103,7 @@ class ChunkBuffer:
         Returns
         -------
         X : ndarray of shape (m, p)
-            It changes with the next call.
+            These rows stay what they are until `n_ahead` more batches have been taken.
         picked : ndarray of shape (b,)
         """
         owners = _chunks_of(ids, self.edges[:-1])
@@ -109,7 +113,9 @@ class ChunkBuffer:
             start, stop = int(self.edges[chunk]), int(self.edges[chunk + 1])
             self.source.read(start, stop, self.rows[place : place + stop - start])
         picked = self.places[owners] + ids - self.edges[owners]
-        done = needed[self.last_use[needed] <= self.n_taken]
+        self.in_use.update(needed.tolist())
+        done = [chunk for chunk in self.in_use if self.last_use[chunk] <= self.n_taken]
+        self.in_use.difference_update(done)
         self.free.extend(self.places[done].tolist())
         self.places[done] = -1
         self.n_taken += 1

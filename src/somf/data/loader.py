@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
 from somf.data.readahead import read_ahead
-from somf.data.source import ArraySource, Source
-from somf.typing import Array, Ints, Matrix
+from somf.data.source import Source
+from somf.typing import Array, Ints, Matrix, Rows
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
@@ -73,9 +73,7 @@ class Loader:
         ValueError
             If one of the samples has an entry that is not finite.
         """
-        if isinstance(self.source, ArraySource):
-            return self._prepare(np.asarray(self.source.X), ids, ids)
-        return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
+        return self._prepare(*self.source.fetch(ids)(), ids)
 
     @contextmanager
     def stream(
@@ -83,41 +81,53 @@ class Loader:
     ) -> Iterator[Iterator[Matrix]]:
         """Give an iterator over minibatches, read ahead in a thread of its own where that pays.
 
-        Where all is in memory it does not: reading is computing then, and all threads are busy.
+        That thread does the waiting, and as little computing as possible: all threads are busy with
+        the current minibatch. Where everything is in memory there is nothing to wait for.
 
         Parameters
         ----------
         batches : sequence of ndarray of int
             The samples of every minibatch.
         place : callable, optional
-            What else to do with a minibatch in the background, such as to move it elsewhere.
+            What to do with a minibatch, such as to move it to a device; then all of the work on a
+            minibatch is done in the background.
 
         Yields
         ------
         minibatches : iterator of ndarray or csc_array
             An error in the background comes up in the place of its minibatch.
         """
-        load = self._planned(batches)
-        if place is None and self.source.is_in_memory:
-            yield map(load, batches)
-            return
-
-        def make(ids: Ints) -> Matrix:
-            return load(ids) if place is None else place(load(ids))
-
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        with read_ahead(make, batches, n_ahead) as minibatches:
-            yield minibatches
+        fetch = self._planned(batches, n_ahead)
 
-    def _planned(self, batches: Sequence[Ints]) -> Callable[[Ints], Matrix]:
-        """Return a function that loads these minibatches, to be called once for each, in order."""
+        def load(ids: Ints) -> Matrix:
+            return self._prepare(*fetch(ids)(), ids)
+
+        if place is not None:
+            with read_ahead(lambda ids: place(load(ids)), batches, n_ahead) as placed:
+                yield placed
+        elif self.source.is_in_memory:
+            yield map(load, batches)
+        else:
+            with read_ahead(fetch, batches, n_ahead) as fetched:
+                yield (self._prepare(*f(), i) for f, i in zip(fetched, batches, strict=True))
+
+    def _planned(
+        self, batches: Sequence[Ints], n_ahead: int
+    ) -> Callable[[Ints], Callable[[], tuple[Rows, Ints]]]:
+        """Return `Source.fetch` for these minibatches, to be called once for each, in order."""
         if self.source.chunk_starts is None:
-            return self.load
-        buffer = ChunkBuffer(self.source, batches)
-        return lambda ids: self._prepare(*buffer.take(ids), ids)
+            return self.source.fetch
+        buffer = ChunkBuffer(self.source, batches, n_ahead)
 
-    def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Matrix:
+        def fetch(ids: Ints) -> Callable[[], tuple[Array, Ints]]:
+            found = buffer.take(ids)
+            return lambda: found
+
+        return fetch
+
+    def _prepare(self, X: Rows, picked: Ints, ids: Ints) -> Matrix:
         """Make a minibatch of some rows of X, which are those of some samples."""
         if isinstance(X, np.ndarray):
             return self._dense(X, picked, ids)

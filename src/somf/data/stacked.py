@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.source import CsrSource, Source
-from somf.typing import Array, Ints
+from somf.typing import Array, Ints, Rows
 
 
 class StackedSource(Source):
@@ -47,7 +47,7 @@ class StackedSource(Source):
         total = sum(part.entries_per_row * part.shape[0] for part in self.parts)
         return total / self.shape[0]
 
-    def rows(self, ids: Ints) -> Array | sp.csr_array:
+    def rows(self, ids: Ints) -> Rows:
         """Return samples, whichever sources they are in, as a new array."""
         owners = np.searchsorted(self.starts, ids, side="right") - 1
         order = np.argsort(owners, kind="stable")
