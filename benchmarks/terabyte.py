@@ -191,7 +191,7 @@ def main() -> None:
     with open(scene, "rb", buffering=0) as file:
         while file.read(2**24):
             pass
-    parts = (options.rows // 100, options.rows // 10, options.rows)
+    parts = (max(32, options.rows // 100), max(64, options.rows // 10), options.rows)
     cases = [*(("file", n) for n in parts), ("memory", options.rows)]
     rounds = [
         {case: run_case(scene, *case, options.samples) for case in cases}

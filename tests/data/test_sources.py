@@ -79,6 +79,17 @@ class SourceContract:
             again = dense(source.rows(ids))
             np.testing.assert_allclose(again, expected[ids], rtol=1e-6, atol=1e-12)
 
+    @pytest.mark.parametrize("ids", [[0], [9, 0, 9, 1, 22], []], ids=["one", "any", "none"])
+    def test_what_is_fetched_and_what_is_read_are_the_rows(self, made, ids):
+        source, _ = made
+        ids = np.array(ids, dtype=np.int64)
+        X, picked = source.fetch(ids)()
+        np.testing.assert_array_equal(dense(X[picked]), dense(source.rows(ids)))
+        if not sp.issparse(X):
+            out = np.empty((12, source.shape[1]), dtype=source.dtype)
+            source.read(3, 15, out)
+            np.testing.assert_array_equal(out, source.rows(np.arange(3, 15)))
+
     def test_a_source_is_its_own_source(self, made):
         assert as_source(made[0]) is made[0]
 
@@ -158,6 +169,12 @@ class TestNpyFileInFortranOrder(SourceContract):
     def make(self, folder):
         np.save(folder / "X.npy", np.asfortranarray(matrix()))
         return as_source(folder / "X.npy"), matrix()
+
+
+class TestViewsOfAMemoryMap(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", np.repeat(matrix()[::-1, ::-1], 2, axis=1))
+        return as_source(np.load(folder / "X.npy", mmap_mode="r")[::-1, ::-2]), matrix()
 
 
 class TestRawFile(SourceContract):

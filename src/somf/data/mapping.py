@@ -30,9 +30,9 @@ class Mapping:
         offsets : ndarray of int
             Bytes from the beginning of the array.
         length : int
-            How many bytes there are to read at each.
+            How many bytes there are to read at each; views that run backwards have none.
         """
-        if not hasattr(self.map, "madvise"):
+        if length <= 0 or not hasattr(self.map, "madvise"):
             return
         for offset in (self.offset + offsets).tolist():
             start = offset - offset % mmap.PAGESIZE

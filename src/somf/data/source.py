@@ -99,7 +99,7 @@ class ArraySource(Source):
         self.is_in_memory = not is_mapped(X)
         if not self.is_in_memory:
             self._mapping = Mapping(X)
-            if X.strides[0] < X.strides[1]:
+            if abs(X.strides[0]) < abs(X.strides[1]):
                 self.chunk_starts = np.arange(0, X.shape[0], _neighbours(X))
 
     def rows(self, ids: Ints) -> Array:

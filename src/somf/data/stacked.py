@@ -1,6 +1,6 @@
 """Several sources as one matrix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -49,17 +49,33 @@ class StackedSource(Source):
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples, whichever sources they are in, as a new array."""
+        shares, back = self._share_out(ids)
+        return self._join([part.rows(own) for part, own in shares])[back]
+
+    def fetch(self, ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
+        """Let every source do its waiting now."""
+        shares, back = self._share_out(ids)
+        fetched = [part.fetch(own) for part, own in shares]
+
+        def gather() -> tuple[Rows, Ints]:
+            found = [function() for function in fetched]
+            return self._join([X[picked] for X, picked in found]), back
+
+        return gather
+
+    def _share_out(self, ids: Ints) -> tuple[list[tuple[Source, Ints]], Ints]:
+        """Return sources with the rows that they have, and where all of them go when joined."""
         owners = np.searchsorted(self.starts, ids, side="right") - 1
         order = np.argsort(owners, kind="stable")
-        present = np.unique(owners) if len(ids) else [0]
-        found = [
-            self.parts[owner].rows(ids[owners == owner] - self.starts[owner]) for owner in present
-        ]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
+        present = np.unique(owners).tolist() or [0]
+        return [(self.parts[o], ids[owners == o] - self.starts[o]) for o in present], back
+
+    def _join(self, found: list[Rows]) -> Rows:
         if isinstance(found[0], np.ndarray):
-            return np.concatenate(found, dtype=self.dtype)[back]
-        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))[back]
+            return np.concatenate(found, dtype=self.dtype)
+        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))
 
     def read(self, start: int, stop: int, out: Array) -> None:
         """Write consecutive rows into an array."""
