@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench clean
+.PHONY: demo test lint format bench bench-data clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -17,6 +17,9 @@ format: .venv/dev ## rewrite the sources in the project's style
 
 bench: .venv/bench ## measure speed, against the floor and against peers (ten minutes)
 	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.scaling
+
+bench-data: .venv/bench ## measure what reading from a disk costs, and the terabyte
+	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.terabyte
 
 clean: ## remove what the other targets made
 	rm -rf .venv demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

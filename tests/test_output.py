@@ -1,5 +1,7 @@
 """Where codes go."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -124,3 +126,17 @@ def test_codes_are_computed_in_chunks_that_count_atoms_too(toy):
     for positions, _, _, _ in coder.codes(loader, ids):
         sizes.append(len(positions))
     assert max(sizes) * 100 <= 60 * 70
+
+
+@pytest.mark.parametrize("options", [{"out": "codes.npy"}, {"sparse": True}], ids=["file", "CSR"])
+def test_codes_are_never_all_held_in_memory(toy, tmp_path, monkeypatch, options):
+    monkeypatch.chdir(tmp_path)
+    X = np.broadcast_to(toy[:, None], (300, 60, 60)).reshape(-1, 60)
+    model = DictionaryLearning(100, alpha=0.8, random_state=0).fit(toy)
+    model.transform(toy, **options)  # compile
+    tracemalloc.start()
+    codes = model.transform(X, **options)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert codes.shape == (18_000, 100)
+    assert peak < 18_000 * 100 * 8 / 4

@@ -15,5 +15,8 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 Matrix: TypeAlias = Array | sp.csc_array
 """A minibatch, dense (in C order) or, so that features can be picked, CSC; never anything else."""
 
+Rows: TypeAlias = Array | sp.csr_array
+"""Samples as a source gives them: of any real type, dense or CSR."""
+
 Slices: TypeAlias = tuple[slice, ...]
 """Rows of D and B, in runs with a start and a stop."""

@@ -79,6 +79,18 @@ class SourceContract:
             again = dense(source.rows(ids))
             np.testing.assert_allclose(again, expected[ids], rtol=1e-6, atol=1e-12)
 
+    @pytest.mark.parametrize("ids", [[0], [9, 0, 9, 1, 22], []], ids=["one", "any", "none"])
+    def test_what_is_fetched_and_what_is_read_are_the_rows(self, made, ids):
+        source, _ = made
+        ids = np.array(ids, dtype=np.int64)
+        X, picked = source.fetch(ids)()
+        np.testing.assert_array_equal(dense(X[picked]), dense(source.rows(ids)))
+        if not sp.issparse(X):
+            for start, stop in ((3, 15), (10, 14), (5, 10), (10, 15), (20, 23)):
+                out = np.empty((stop - start, source.shape[1]), dtype=source.dtype)
+                source.read(start, stop, out)
+                np.testing.assert_array_equal(out, source.rows(np.arange(start, stop)))
+
     def test_a_source_is_its_own_source(self, made):
         assert as_source(made[0]) is made[0]
 
@@ -160,6 +172,12 @@ class TestNpyFileInFortranOrder(SourceContract):
         return as_source(folder / "X.npy"), matrix()
 
 
+class TestViewsOfAMemoryMap(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", np.repeat(matrix()[::-1, ::-1], 2, axis=1))
+        return as_source(np.load(folder / "X.npy", mmap_mode="r")[::-1, ::-2]), matrix()
+
+
 class TestRawFile(SourceContract):
     def make(self, folder):
         X = (matrix() * 100).astype(">i2")
@@ -196,6 +214,23 @@ def write_hdf5(path, X, **options):
 class TestHdf5File(SourceContract):
     def make(self, folder):
         return as_source(write_hdf5(folder / "X.h5", matrix(), chunks=(5, 7))), matrix()
+
+
+class TestHdf5FileOfBigEndianIntegers(SourceContract):
+    def make(self, folder):
+        X = (matrix() * 100).astype(">i2")
+        return as_source(write_hdf5(folder / "X.h5", X, chunks=(5, 7))), X
+
+
+class TestHdf5FileWithUnwrittenChunks(SourceContract):
+    def make(self, folder):
+        h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+        X = matrix()
+        X[10:15] = 3
+        with h5py.File(folder / "X.h5", "w") as file:
+            dataset = file.create_dataset("X", X.shape, float, chunks=(5, 7), fillvalue=3)
+            dataset[:10], dataset[15:] = X[:10], X[15:]
+        return as_source(folder / "X.h5"), X
 
 
 class TestCompressedHdf5File(SourceContract):

@@ -1,7 +1,8 @@
 """Random order that respects how rows are stored, and the buffer that it needs."""
 
+from collections.abc import Sequence
+
 import numpy as np
-import scipy.sparse as sp
 
 from somf.data.source import Source
 from somf.randomness import generator
@@ -58,26 +59,42 @@ def buffered_chunks(source: Source) -> int:
 
 
 class ChunkBuffer:
-    """Reads each chunk once, and keeps it until the last row that will be wanted has been taken.
+    """Reads each chunk once, and keeps it until nothing of it will be wanted any more.
+
+    Memory is taken once, and used again and again: a place for as many chunks as are needed at a
+    time.
 
     Parameters
     ----------
     source : Source
-        With chunks.
-    ids : ndarray of int
+        With chunks, and dense.
+    batches : sequence of ndarray of int
         All rows that are going to be asked for, in this order.
+    n_ahead : int
+        How many batches are taken before the first of them has been used.
     """
 
-    def __init__(self, source: Source, ids: Ints) -> None:
+    def __init__(self, source: Source, batches: Sequence[Ints], n_ahead: int) -> None:
         assert source.chunk_starts is not None
-        self.source, self.starts = source, source.chunk_starts
+        self.source = source
+        self.edges = np.append(source.chunk_starts, source.shape[0])
+        owners = _chunks_of(np.concatenate(batches), source.chunk_starts)
+        times = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
+        self.last_use = np.full(len(self.edges) - 1, -1)
+        self.last_use[owners] = times  # of equal indices, the last one counts
+        first_use = self.last_use.copy()
+        first_use[owners[::-1]] = times[::-1]
+        self.last_use[self.last_use >= 0] += n_ahead
+        self.chunk_rows = int(np.diff(self.edges).max())
+        n_places = _most_at_once(first_use, self.last_use)
+        self.rows = np.empty((n_places * self.chunk_rows, source.shape[1]), dtype=source.dtype)
+        self.free = list(range(0, len(self.rows), self.chunk_rows))
+        self.places = np.full(len(self.edges) - 1, -1)
+        self.in_use: set[int] = set()
         self.n_taken = 0
-        self.last_use = np.zeros(len(self.starts), dtype=np.int64)
-        self.last_use[_chunks_of(ids, self.starts)] = np.arange(len(ids))  # the last one counts
-        self.kept: dict[int, Array | sp.csr_array] = {}
 
-    def take(self, ids: Ints) -> tuple[Array | sp.csr_array, Ints]:
-        """Return an array, and where in it the next rows are.
+    def take(self, ids: Ints) -> tuple[Array, Ints]:
+        """Return an array, and where in it the rows of the next batch are.
 
         Parameters
         ----------
@@ -85,29 +102,32 @@ class ChunkBuffer:
 
         Returns
         -------
-        X : ndarray or csr_array of shape (b, p)
+        X : ndarray of shape (m, p)
+            These rows stay what they are until `n_ahead` more batches have been taken.
         picked : ndarray of shape (b,)
         """
-        owners = _chunks_of(ids, self.starts)
-        order = np.argsort(owners, kind="stable")
-        picked = np.empty_like(order)
-        picked[order] = np.arange(len(order))
-        found = []
-        for chunk in np.unique(owners).tolist():
-            found.append(self._chunk(chunk)[ids[owners == chunk] - self.starts[chunk]])
-        self.n_taken += len(ids)
-        for chunk in [c for c in self.kept if self.last_use[c] < self.n_taken]:
-            del self.kept[chunk]
-        if isinstance(found[0], np.ndarray):
-            return np.concatenate(found), picked
-        return sp.csr_array(sp.vstack(found, format="csr")), picked
+        owners = _chunks_of(ids, self.edges[:-1])
+        needed = np.unique(owners)
+        for chunk in needed[self.places[needed] < 0].tolist():
+            place = self.places[chunk] = self.free.pop()
+            start, stop = int(self.edges[chunk]), int(self.edges[chunk + 1])
+            self.source.read(start, stop, self.rows[place : place + stop - start])
+        picked = self.places[owners] + ids - self.edges[owners]
+        self.in_use.update(needed.tolist())
+        done = [chunk for chunk in self.in_use if self.last_use[chunk] <= self.n_taken]
+        self.in_use.difference_update(done)
+        self.free.extend(self.places[done].tolist())
+        self.places[done] = -1
+        self.n_taken += 1
+        return self.rows, picked
 
-    def _chunk(self, chunk: int) -> Array | sp.csr_array:
-        if chunk not in self.kept:
-            is_last = chunk + 1 == len(self.starts)
-            stop = self.source.shape[0] if is_last else self.starts[chunk + 1]
-            self.kept[chunk] = self.source.rows(np.arange(self.starts[chunk], stop))
-        return self.kept[chunk]
+
+def _most_at_once(first_use: Ints, last_use: Ints) -> int:
+    """Return how many chunks are in use at a time, at most; -1 is never."""
+    used = last_use >= 0
+    entering = np.bincount(first_use[used])
+    leaving = np.bincount(last_use[used] + 1, minlength=len(entering))[: len(entering)]
+    return int(np.cumsum(entering - leaving).max())
 
 
 def _chunks_of(ids: Ints, chunk_starts: Ints) -> Ints:

@@ -12,6 +12,7 @@ import torch
 
 from somf.data.loader import Loader, check_finite
 from somf.data.patches import ImagePatches
+from somf.data.readahead import read_ahead
 from somf.data.source import Source
 from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
@@ -64,9 +65,16 @@ class DeviceLoader(Loader):
         """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
         if self._image is not None:
             yield map(self.load, batches)
-        else:
-            with self._read_ahead(batches, n_threads=READING_THREADS) as minibatches:
-                yield minibatches
+            return
+        fetch, n_ahead = self._planned(batches)
+        # Chunks are kept and given up in the order of minibatches: a matter for one thread.
+        n_threads = READING_THREADS if self.source.chunk_starts is None else 1
+
+        def load(ids: Ints) -> Any:
+            return self._prepare(*fetch(ids)(), ids)
+
+        with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
+            yield minibatches
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():

@@ -1,10 +1,14 @@
 """Datasets of HDF5 files."""
 
+import os
+import weakref
 from typing import Any
 
 import numpy as np
 
 from somf.data.guard import check_claim, guarded, optional
+from somf.data.sliced import SlicedSource
+from somf.data.source import ArraySource, Source
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
@@ -50,12 +54,68 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     return dataset
 
 
-def map_dataset(dataset: Any) -> Array | None:
-    """Map a dataset into memory if it lies in its file in one piece; else return None."""
-    offset, file = dataset.id.get_offset(), dataset.file
-    if offset is None or file.driver != "sec2" or file.userblock_size:
-        return None
-    return np.memmap(file.filename, dataset.dtype, "r", offset, dataset.shape)
+def source_of(dataset: Any, path: str, transposed: bool) -> Source:
+    """Return the source that suits the layout of a dataset.
+
+    Parameters
+    ----------
+    dataset : h5py.Dataset of shape (n, p)
+    path : str
+    transposed : bool
+        Whether it is of shape (p, n).
+    """
+    is_plain = dataset.file.driver == "sec2" and not dataset.file.userblock_size
+    offset = dataset.id.get_offset()  # None unless it lies in the file in one piece
+    if is_plain and offset is not None:
+        mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+        return ArraySource(mapped.T if transposed else mapped)
+    if is_plain and not transposed and _has_rows_as_they_are(dataset):
+        return PlainChunks(dataset, path)
+    return SlicedSource(dataset, transposed, path)
+
+
+class PlainChunks(SlicedSource):
+    """A dataset whose chunks are whole rows, not compressed.
+
+    They are read from the file itself: h5py would keep the interpreter from everybody else while it
+    reads, which made a fit from the page cache take 1.3 to 1.6 times as long as one from memory.
+
+    Parameters
+    ----------
+    X : h5py.Dataset of shape (n, p)
+    path : str
+    """
+
+    def __init__(self, X: Any, path: str) -> None:
+        super().__init__(X, path=path)
+        self._file = os.open(path, os.O_RDONLY)
+        weakref.finalize(self, os.close, self._file)
+
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write the rows of a chunk into an array."""
+        rows, p = self.X.chunks
+        with self._naming_the_file(start, stop):
+            chunk = self.X.id.get_chunk_info_by_coord((start - start % rows, 0))
+        if (
+            start % rows
+            or stop > start + rows
+            or chunk.byte_offset is None  # never written
+            or chunk.size != rows * p * self.dtype.itemsize
+            or os.preadv(self._file, [out.data.cast("B")], chunk.byte_offset) != out.nbytes
+        ):
+            super().read(start, stop, out)
+
+
+def _has_rows_as_they_are(dataset: Any) -> bool:
+    """Return whether chunks are whole rows of NumPy's numbers, without a filter."""
+    h5py = optional("h5py", "hdf5")
+    return (
+        hasattr(os, "preadv")
+        and dataset.chunks is not None
+        and dataset.chunks[1] == dataset.shape[1]
+        and dataset.id.get_create_plist().get_nfilters() == 0
+        and dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))
+    )
 
 
 def choose(path: str, names: list[str], name: str | None) -> str:

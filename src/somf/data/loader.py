@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
 from somf.data.readahead import read_ahead
-from somf.data.source import ArraySource, Source
-from somf.typing import Array, Ints, Matrix
+from somf.data.source import Source
+from somf.typing import Array, Ints, Matrix, Rows
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
@@ -73,15 +73,14 @@ class Loader:
         ValueError
             If one of the samples has an entry that is not finite.
         """
-        if isinstance(self.source, ArraySource):
-            return self._prepare(np.asarray(self.source.X), ids, ids)
-        return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
+        return self._prepare(*self.source.fetch(ids)(), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """Give an iterator over minibatches, read ahead in a thread of its own where that pays.
 
-        Where all is in memory it does not: reading is computing then, and all threads are busy.
+        That thread does the waiting, and as little computing as possible: all threads are busy with
+        the current minibatch. Where everything is in memory there is nothing to wait for.
 
         Parameters
         ----------
@@ -94,28 +93,32 @@ class Loader:
             An error in the background comes up in the place of its minibatch.
         """
         if self.source.is_in_memory:
-            yield map(self._planned(batches), batches)
-        else:
-            with self._read_ahead(batches) as minibatches:
-                yield minibatches
+            yield map(self.load, batches)
+            return
+        fetch, n_ahead = self._planned(batches)
+        with read_ahead(fetch, batches, n_ahead) as fetched:
+            yield (self._prepare(*f(), i) for f, i in zip(fetched, batches, strict=True))
 
-    def _read_ahead(
-        self, batches: Sequence[Ints], n_threads: int = 1
-    ) -> AbstractContextManager[Iterator[Matrix]]:
-        if self.source.chunk_starts is not None:
-            n_threads = 1  # chunks are kept and given up in the order of minibatches
+    def _planned(
+        self, batches: Sequence[Ints]
+    ) -> tuple[Callable[[Ints], Callable[[], tuple[Rows, Ints]]], int]:
+        """Return `Source.fetch` for these minibatches, and how many of them to fetch in advance.
+
+        It is to be called once for each, in order.
+        """
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        return read_ahead(self._planned(batches), batches, n_ahead, n_threads)
-
-    def _planned(self, batches: Sequence[Ints]) -> Callable[[Ints], Matrix]:
-        """Return a function that loads these minibatches, to be called once for each, in order."""
         if self.source.chunk_starts is None:
-            return self.load
-        buffer = ChunkBuffer(self.source, np.concatenate(batches))
-        return lambda ids: self._prepare(*buffer.take(ids), ids)
+            return self.source.fetch, n_ahead
+        buffer = ChunkBuffer(self.source, batches, n_ahead)
 
-    def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Matrix:
+        def fetch(ids: Ints) -> Callable[[], tuple[Array, Ints]]:
+            found = buffer.take(ids)
+            return lambda: found
+
+        return fetch, n_ahead
+
+    def _prepare(self, X: Rows, picked: Ints, ids: Ints) -> Matrix:
         """Make a minibatch of some rows of X, which are those of some samples."""
         if isinstance(X, np.ndarray):
             return self._dense(X, picked, ids)

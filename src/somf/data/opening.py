@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.hdf5 import map_dataset, open_dataset
+from somf.data.hdf5 import open_dataset, source_of
 from somf.data.numpyfiles import map_npy, map_raw, read_csr
 from somf.data.sliced import SlicedSource
 from somf.data.source import (
@@ -146,12 +146,11 @@ def _by_kind(
     _check_for(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
     if is_container:
         _check_for(path, "shape", shape, False, "raw files")
-        X = open_dataset(path, dataset) if kind in HDF5 else open_array(path, dataset)
+        if kind in HDF5:
+            return source_of(open_dataset(path, dataset), path, transposed)
+        X = open_array(path, dataset)
         check_two_dimensions(X.ndim)
-        mapped = map_dataset(X) if kind in HDF5 else None
-        if mapped is None:
-            return SlicedSource(X, transposed, path)
-        return ArraySource(mapped.T if transposed else mapped)
+        return SlicedSource(X, transposed, path)
     if kind in (".npy", ".npz") or (shape is None and dtype is None):
         _check_for(path, "shape", shape, False, "raw files")
         if kind == ".npz":

@@ -1,11 +1,13 @@
 """Patches of an image, cut out when they are needed."""
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 
 from somf.data.images import open_image
-from somf.data.source import Source, is_mapped
+from somf.data.mapping import Mapping, is_mapped
+from somf.data.source import Source
 from somf.typing import Array, Ints
 
 BAND_ENTRIES = 2**24
@@ -76,6 +78,8 @@ class ImagePatches(Source):
             )
         self.image, self.center, self.scale = image, center, scale
         self.is_in_memory = not is_mapped(image)
+        if not self.is_in_memory:
+            self._mapping = Mapping(image)
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         self.positions = _positions(counts, _pair(stride, "stride"))
@@ -96,6 +100,16 @@ class ImagePatches(Source):
         cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
         size = (self.patch_shape[0], self.patch_shape[1])
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
+
+    def fetch(self, ids: Ints) -> Callable[[], tuple[Array, Ints]]:
+        """Ask the system to read, if the image is mapped; patches are cut when they are needed."""
+        if not self.is_in_memory:
+            down, right = self.image.strides[:2]
+            height, width = self.patch_shape[:2]
+            lines = self.positions[ids] @ np.array([down, right])
+            offsets = lines[:, None] + down * np.arange(height)
+            self._mapping.will_need(offsets.ravel(), width * right)
+        return lambda: (self.rows(ids), np.arange(len(ids)))
 
     def __repr__(self) -> str:
         return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"

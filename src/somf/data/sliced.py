@@ -1,5 +1,7 @@
 """Anything with a shape, a type and slices of rows: h5py datasets, Zarr arrays, Dask arrays."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -41,11 +43,24 @@ class SlicedSource(Source):
                 rows[order[run]] = self._slice(first, last + 1)[ordered[run] - first]
         return rows
 
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write consecutive rows into an array, directly where h5py can do so."""
+        if self.transposed or not hasattr(self.X, "read_direct"):
+            out[...] = self._slice(start, stop)
+        else:
+            with self._naming_the_file(start, stop):
+                self.X.read_direct(out, np.s_[start:stop])
+
     def _slice(self, start: int, stop: int) -> Array:
-        try:
+        with self._naming_the_file(start, stop):
             if self.transposed:
                 return np.asarray(self.X[:, start:stop]).T
             return np.asarray(self.X[start:stop])
+
+    @contextmanager
+    def _naming_the_file(self, start: int, stop: int) -> Iterator[None]:
+        try:
+            yield
         except Exception as error:
             if self.path is None:
                 raise  # whoever made the object knows its errors

@@ -1,12 +1,12 @@
 """Several sources as one matrix."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data.source import CsrSource, Source
-from somf.typing import Array, Ints
+from somf.typing import Array, Ints, Rows
 
 
 class StackedSource(Source):
@@ -47,19 +47,44 @@ class StackedSource(Source):
         total = sum(part.entries_per_row * part.shape[0] for part in self.parts)
         return total / self.shape[0]
 
-    def rows(self, ids: Ints) -> Array | sp.csr_array:
+    def rows(self, ids: Ints) -> Rows:
         """Return samples, whichever sources they are in, as a new array."""
+        shares, back = self._share_out(ids)
+        return self._join([part.rows(own) for part, own in shares])[back]
+
+    def fetch(self, ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
+        """Let every source do its waiting now."""
+        shares, back = self._share_out(ids)
+        fetched = [part.fetch(own) for part, own in shares]
+
+        def gather() -> tuple[Rows, Ints]:
+            found = [function() for function in fetched]
+            return self._join([X[picked] for X, picked in found]), back
+
+        return gather
+
+    def _share_out(self, ids: Ints) -> tuple[list[tuple[Source, Ints]], Ints]:
+        """Return sources with the rows that they have, and where all of them go when joined."""
         owners = np.searchsorted(self.starts, ids, side="right") - 1
         order = np.argsort(owners, kind="stable")
-        present = np.unique(owners) if len(ids) else [0]
-        found = [
-            self.parts[owner].rows(ids[owners == owner] - self.starts[owner]) for owner in present
-        ]
         back = np.empty_like(order)
         back[order] = np.arange(len(order))
+        present = np.unique(owners).tolist() or [0]
+        return [(self.parts[o], ids[owners == o] - self.starts[o]) for o in present], back
+
+    def _join(self, found: list[Rows]) -> Rows:
         if isinstance(found[0], np.ndarray):
-            return np.concatenate(found, dtype=self.dtype)[back]
-        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))[back]
+            return np.concatenate(found, dtype=self.dtype)
+        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))
+
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write consecutive rows into an array."""
+        owner = int(np.searchsorted(self.starts, start, side="right")) - 1
+        first = int(self.starts[owner])
+        if stop <= self.starts[owner + 1]:
+            self.parts[owner].read(start - first, stop - first, out)
+        else:
+            super().read(start, stop, out)
 
 
 def _chunks(part: Source) -> Ints:

@@ -1,6 +1,7 @@
 """Arrays in the memory of the host: what the kernels of the CPU have in common."""
 
 import math
+import mmap
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -42,7 +43,10 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, like.dtype)
     with tempfile.TemporaryFile() as file:
-        return np.memmap(file, dtype=like.dtype, shape=shape)
+        array = np.memmap(file, dtype=like.dtype, shape=shape)
+    if hasattr(mmap, "MADV_RANDOM"):
+        array._mmap.madvise(mmap.MADV_RANDOM)  # neighbours of a sample are not wanted with it
+    return array
 
 
 @contextmanager
