@@ -45,7 +45,7 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
     with tempfile.TemporaryFile() as file:
         array = np.memmap(file, dtype=like.dtype, shape=shape)
     if hasattr(mmap, "MADV_RANDOM"):
-        array._mmap.madvise(mmap.MADV_RANDOM)  # neighbours of a sample are not wanted with it
+        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # neighbours of a sample are not wanted with it
     return array
 
 
