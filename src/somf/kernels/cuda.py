@@ -41,7 +41,7 @@ else:
     )
 
 from somf.kernels.cuda_atoms import forget_graphs, update_atoms
-from somf.kernels.cuda_codes import solve_codes
+from somf.kernels.cuda_codes import forget_settings, solve_codes
 
 __all__ = [
     "DEVICE",
@@ -129,6 +129,7 @@ def memory_explained() -> Iterator[None]:
         ) from error
     finally:
         forget_graphs()
+        forget_settings()
         _latest_slots.clear()
         if DEVICE.type == "cuda":
             torch.cuda.empty_cache()

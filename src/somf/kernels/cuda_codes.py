@@ -56,6 +56,11 @@ def _settings(l1: float, l2: float, tol: float, dtype: torch.dtype, device: torc
     return torch.tensor([l1, l2, tol, torch.finfo(dtype).eps], dtype=dtype, device=device)
 
 
+def forget_settings() -> None:
+    """Let go of what `solve_codes` keeps on the device between two calls."""
+    _settings.cache_clear()
+
+
 def _ridge(grams: Any, beta: Any, l2: float) -> Any:
     """Return the solutions of (G + l2 I) α = β, the shortest ones where there are many.
 

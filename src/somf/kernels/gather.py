@@ -1,7 +1,5 @@
 """From rows as they are stored to rows as they are needed, samples shared out among threads."""
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,8 +7,6 @@ import numpy as np
 from somf.kernels.jit import jit
 from somf.threads import team_for
 from somf.typing import Array, Ints
-
-COPYING_THREADS = 8
 
 
 def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> Array:
@@ -38,29 +34,6 @@ def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> Arra
 
     team.run(work)
     return rows
-
-
-def copy_rows(X: Array, ids: Ints, rows: Array) -> None:
-    """Copy some rows of an array, several at a time: one thread cannot use a machine's memory.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n, p)
-    ids : ndarray of shape (b,)
-    rows : ndarray of shape (b, p), overwritten
-    """
-    size = -(-len(ids) // COPYING_THREADS)
-
-    def copy(start: int) -> None:
-        part = slice(start, start + size)
-        np.take(X, ids[part], axis=0, out=rows[part], mode="clip")  # "raise" would copy twice
-
-    list(_copying().map(copy, range(0, len(ids), max(1, size))))
-
-
-@cache
-def _copying() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(COPYING_THREADS, "somf-copy")
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
