@@ -70,6 +70,9 @@ __all__ = [
 
 IS_ASYNCHRONOUS = True
 
+LARGEST_PINNED = 2**20
+"""Bytes up to which an array goes to the device by way of pinned memory."""
+
 LARGEST_SHARE = 0.4
 """Part of the free memory of the device that one array of per-sample statistics may take."""
 
@@ -87,8 +90,15 @@ def to_device(array: Matrix) -> Any:
 
 
 def _uploaded(array: Any) -> Any:
-    """Return an array of the host as a tensor of the device, without waiting for the device."""
-    return torch.from_numpy(np.ascontiguousarray(array)).to(DEVICE, non_blocking=True, copy=True)
+    """Return an array of the host as a tensor of the device; for a small one nobody waits.
+
+    Its copy in pinned memory is torch's, which does not use it again before it has been sent. From
+    other memory, which is gone when this returns, a copy must not be left for later.
+    """
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if DEVICE.type == "cuda" and array.nbytes <= LARGEST_PINNED:
+        return tensor.pin_memory().to(DEVICE, non_blocking=True)
+    return tensor.to(DEVICE, copy=True)
 
 
 def store(array: Any) -> Any:
