@@ -31,6 +31,7 @@ from somf import DictionaryLearning, ImagePatches
 from somf.data import open_source
 
 CHUNK_ROWS = 16
+PATCH_BYTES = 51_200 * 4
 REDUCTIONS = (4, 12)
 
 
@@ -93,6 +94,18 @@ def remember(files: list[Path]) -> float:
     return size / (perf_counter() - begin) / 1e6
 
 
+def remember_at_random(files: list[Path], piece: int) -> float:
+    """Read files in pieces, one at a time, in random order; return the rate in MB/s."""
+    places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
+    size, begin = 0, perf_counter()
+    for number in np.random.default_rng(0).permutation(len(places)):
+        path, at = places[number]
+        with open(path, "rb", buffering=0) as file:
+            file.seek(at)
+            size += len(file.read(piece))
+    return size / (perf_counter() - begin) / 1e6
+
+
 def fit(X: Any, reduction: float) -> dict[str, float]:
     """Fit one epoch; return its seconds in the loop and those before it."""
     model = DictionaryLearning(
@@ -113,13 +126,11 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     for reduction in REDUCTIONS:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
-            rates: dict[str, list[float]] = {name: [] for name in sources}
+            rates: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
             for _ in range(n_rounds):
                 for name, (open_it, files) in sources.items():
                     if files and state == "cold":
-                        forget(files)
-                        rates[name].append(remember(files))
-                        forget(files)
+                        rates[name].append(disk_rates(name, files))
                     elif files:
                         remember(files)
                     times[name].append(fit(open_it(), reduction))
@@ -130,8 +141,22 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     return result
 
 
+def disk_rates(name: str, files: list[Path]) -> tuple[float, float]:
+    """Return MB/s of files that are not in memory, in order, and in pieces as a fit wants them."""
+    piece = PATCH_BYTES * (1 if name == "memory map" else CHUNK_ROWS)
+    forget(files)
+    in_order = remember(files)
+    forget(files)
+    at_random = remember_at_random(files, piece)
+    forget(files)
+    return in_order, at_random
+
+
 def _row(
-    times: dict[str, list[dict[str, float]]], rates: dict[str, list[float]], name: str, n: int
+    times: dict[str, list[dict[str, float]]],
+    rates: dict[str, list[tuple[float, float]]],
+    name: str,
+    n: int,
 ) -> dict[str, Any]:
     against = "patches in memory" if name.startswith("patches") else "memory"
     pairs = zip(times[name], times[against], strict=True)
@@ -143,7 +168,9 @@ def _row(
         "ratio": summary([a["loop"] / b["loop"] for a, b in pairs]),
     }
     if rates[name]:
-        row["disk, MB/s, from beginning to end"] = summary(rates[name])
+        in_order, at_random = zip(*rates[name], strict=True)
+        row["disk, MB/s, from beginning to end"] = summary(list(in_order))
+        row["disk, MB/s, in random pieces"] = summary(list(at_random))
     return row
 
 
@@ -151,7 +178,7 @@ def print_table(title: str, rows: dict[str, Any]) -> None:
     """Print seconds and ratios."""
     print(title)
     for name, row in rows.items():
-        disk = row.get("disk, MB/s, from beginning to end")
+        disk = row.get("disk, MB/s, in random pieces")
         print(
             f"  {name:24}{row['seconds']['median']:8.2f} s  {row['ratio']['median']:5.2f} "
             f"({row['ratio']['low']:.2f} to {row['ratio']['high']:.2f}) × {row['compared with']}"

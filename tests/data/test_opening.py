@@ -293,6 +293,27 @@ def test_a_damaged_chunk_of_a_zarr_is_named_when_it_is_read(zarr):
     fails(zarr, r"is damaged: rows \d+ to \d+ cannot be read")
 
 
+@pytest.mark.parametrize("damage", [b"", b"no chunk", bytes(1000)])
+def test_a_damaged_chunk_of_a_plain_zarr_is_named_when_it_is_read(tmp_path, damage):
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    options = {"chunks": (10, 8), "dtype": float, "compressors": None}
+    array = module.create_array(tmp_path / "X.zarr", shape=X.shape, **options)
+    array[:] = X
+    (tmp_path / "X.zarr" / "c" / "3" / "0").write_bytes(damage)
+    fails(tmp_path / "X.zarr", r"is damaged: rows 30 to 39 cannot be read")
+
+
+def test_a_chunk_of_a_plain_zarr_that_was_never_written_has_the_fill_value(tmp_path):
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    options = {"chunks": (10, 8), "dtype": float, "compressors": None, "fill_value": 7}
+    array = module.create_array(tmp_path / "X.zarr", shape=X.shape, **options)
+    array[:10] = X[:10]
+    source = as_source(tmp_path / "X.zarr")
+    out = np.empty((10, 8))
+    source.read(10, 20, out)
+    np.testing.assert_array_equal(out, np.full((10, 8), 7.0))
+
+
 def test_a_zarr_that_promises_more_than_it_holds_is_refused(zarr):
     metadata = (zarr / "zarr.json").read_text()
     (zarr / "zarr.json").write_text(metadata.replace("60,", "6000000000000,"))

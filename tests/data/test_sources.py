@@ -271,6 +271,18 @@ class TestZarrArray(SourceContract):
         return as_source(folder / "X.zarr"), matrix()
 
 
+class TestPlainZarrArray(SourceContract):
+    def make(self, folder):
+        write_zarr(folder / "X.zarr", matrix(), chunks=(5, 7), compressors=None)
+        return as_source(folder / "X.zarr"), matrix()
+
+
+class TestPlainZarrArrayOfFormat2(SourceContract):
+    def make(self, folder):
+        write_zarr(folder / "X.zarr", matrix(), chunks=(4, 7), compressors=None, zarr_format=2)
+        return as_source(folder / "X.zarr"), matrix()
+
+
 class TestZarrArrayObject(SourceContract):
     def make(self, folder):
         return as_source(write_zarr(folder / "X.zarr", matrix(), chunks=(4, 2))), matrix()

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data import zarrfiles
 from somf.data.hdf5 import open_dataset, source_of
 from somf.data.numpyfiles import map_npy, map_raw, read_csr
 from somf.data.sliced import SlicedSource
@@ -150,7 +151,7 @@ def _by_kind(
             return source_of(open_dataset(path, dataset), path, transposed)
         X = open_array(path, dataset)
         check_two_dimensions(X.ndim)
-        return SlicedSource(X, transposed, path)
+        return zarrfiles.source_of(X, path, transposed)
     if kind in (".npy", ".npz") or (shape is None and dtype is None):
         _check_for(path, "shape", shape, False, "raw files")
         if kind == ".npz":

@@ -1,10 +1,16 @@
 """Arrays of Zarr, version 3 of the library (formats 2 and 3)."""
 
+import os
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from somf.data.guard import check_claim, guarded, optional
 from somf.data.hdf5 import choose
+from somf.data.sliced import SlicedSource
 from somf.tensorfile import DamagedFileError
+from somf.typing import Array
 
 
 def open_array(path: str, name: str | None = None) -> Any:
@@ -41,3 +47,72 @@ def open_array(path: str, name: str | None = None) -> Any:
 
 def _is_array(item: Any) -> bool:
     return hasattr(item, "dtype")
+
+
+def source_of(array: Any, path: str, transposed: bool) -> SlicedSource:
+    """Return the source that suits the layout of an array.
+
+    Parameters
+    ----------
+    array : zarr.Array of shape (n, p)
+    path : str
+    transposed : bool
+        Whether it is of shape (p, n).
+    """
+    if not transposed and _has_rows_as_they_are(array):
+        return PlainChunkFiles(array, path)
+    return SlicedSource(array, transposed, path)
+
+
+class PlainChunkFiles(SlicedSource):
+    """An array whose chunks are whole rows, not compressed, each in a file of its own.
+
+    They are read from these files: the library takes about 3 ms of a core per minibatch, which made
+    a fit take 1.3 to 1.4 times as long as one from memory.
+
+    Parameters
+    ----------
+    X : zarr.Array of shape (n, p)
+    path : str
+    """
+
+    def __init__(self, X: Any, path: str) -> None:
+        super().__init__(X, path=path)
+        self._folder = Path(X.store.root) / X.path
+
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """Write the rows of a chunk into an array."""
+        rows, p = self.X.chunks
+        name = self._folder / self.X.metadata.encode_chunk_key((start // rows, 0))
+        if start % rows or stop > start + rows or not name.exists():  # or was never written
+            super().read(start, stop, out)
+            return
+        with self._naming_the_file(start, stop), name.open("rb", buffering=0) as file:
+            size, expected = os.fstat(file.fileno()).st_size, rows * p * self.dtype.itemsize
+            if size != expected:
+                raise ValueError(f"{os.fspath(name)!r} has {size} bytes instead of {expected}.")
+            n_read = file.readinto(out.data.cast("B"))
+            if n_read != out.nbytes:
+                raise ValueError(f"{os.fspath(name)!r} ended after {n_read} bytes.")
+
+
+def _has_rows_as_they_are(array: Any) -> bool:
+    """Return whether chunks are files of whole rows of NumPy's numbers, as they are."""
+    zarr = optional("zarr", "zarr")
+    if array.metadata.zarr_format == 3:
+        codecs = array.metadata.codecs
+        is_plain = len(codecs) == 1 and isinstance(codecs[0], zarr.codecs.BytesCodec)
+        order = getattr(codecs[0], "endian", None)
+        is_plain = is_plain and (order is None or order.value == _native_order())
+    else:
+        is_plain = not array.filters and not array.compressors and np.dtype(array.dtype).isnative
+        is_plain = is_plain and array.order == "C"
+    return (
+        is_plain
+        and type(array.store) is zarr.storage.LocalStore
+        and array.chunks[1] == array.shape[1]
+    )
+
+
+def _native_order() -> str:
+    return "little" if np.dtype("<i4").isnative else "big"
