@@ -34,7 +34,7 @@ from somf import DictionaryLearning, MatrixFactorization
         ({"positive_code": 1}, TypeError, "positive_code must be True or False, got 1"),
         ({"code_tol": -1e-3}, ValueError, "code_tol must be at least 0"),
         ({"record_every": 0}, ValueError, "record_every must be at least 1"),
-        ({"device": "tpu"}, ValueError, "device must be 'cpu', got 'tpu'"),
+        ({"device": "tpu"}, ValueError, "device must be 'cpu' or 'cuda', got 'tpu'"),
         ({"n_threads": 0}, ValueError, "n_threads must be at least 1"),
         ({"dtype": "int32"}, ValueError, "dtype must be None, float32 or float64, got 'int32'"),
         ({"callbacks": [3]}, TypeError, "callbacks must be callables, got 3"),

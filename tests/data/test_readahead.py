@@ -169,20 +169,6 @@ def test_transform_and_objective_read_ahead_and_leave_no_thread(toy, monkeypatch
     assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]
 
 
-def test_place_is_applied_in_the_background_also_to_what_is_in_memory(toy):
-    from somf.data import as_source
-
-    def place(X):
-        return X * 2, threading.current_thread().name
-
-    loader = Loader(as_source(toy), toy.dtype)
-    batches = np.split(np.arange(300), 6)
-    with loader.stream(batches, place) as minibatches:
-        for batch, (rows, thread) in zip(batches, minibatches, strict=True):
-            np.testing.assert_array_equal(rows, 2 * toy[batch])
-            assert thread.startswith("somf-reader")
-
-
 def test_what_is_in_memory_is_not_read_ahead(toy):
     from somf.data import as_source
 
