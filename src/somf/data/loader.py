@@ -131,7 +131,9 @@ class Loader:
         else:
             from somf.kernels.gather import gather  # Numba is slow to import
 
-            rows = gather(X, picked, self.permutation, self.dtype)
+            rows, total = gather(X, picked, self.permutation, self.dtype)
+            if np.isfinite(total) and not self.non_negative:
+                return rows  # it has been looked at already
         self._check(rows, rows, ids)
         return rows
 

@@ -9,8 +9,8 @@ from somf.threads import team_for
 from somf.typing import Array, Ints
 
 
-def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> Array:
-    """Return X[ids][:, permutation] in another type.
+def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> tuple[Array, float]:
+    """Return X[ids][:, permutation] in another type, and the sum of its entries.
 
     Parameters
     ----------
@@ -22,18 +22,19 @@ def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> Arra
     Returns
     -------
     rows : ndarray of shape (b, p)
+    total : float
+        Not finite if one of the entries is not, or if they are huge.
     """
     if not _is_known(X.dtype):
         X, ids = X[ids].astype(dtype), np.arange(len(ids))
     rows = np.empty((len(ids), len(permutation)), dtype=dtype)
     team = team_for(4 * rows.size)
 
-    def work(member: int) -> None:
-        for s in team.share((slice(0, len(ids)),), member):
-            _gather(X, ids[s], permutation, rows[s])
+    def work(member: int) -> float:
+        shares = team.share((slice(0, len(ids)),), member)
+        return float(sum(_gather(X, ids[s], permutation, rows[s]) for s in shares))
 
-    team.run(work)
-    return rows
+    return rows, sum(team.run(work))
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
@@ -42,11 +43,17 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
 
 
 @jit
-def _gather(X: Array, ids: Ints, permutation: Ints, rows: Array) -> None:
+def _gather(X: Array, ids: Ints, permutation: Ints, rows: Array) -> float:
+    total = 0.0
     for i in range(len(ids)):
         row = X[ids[i]]
+        row_total = rows.dtype.type(0)
         for column in range(len(permutation)):
-            rows[i, column] = row[permutation[column]]
+            entry = rows.dtype.type(row[permutation[column]])
+            rows[i, column] = entry
+            row_total += entry
+        total += row_total
+    return total
 
 
 def cut_patches(
