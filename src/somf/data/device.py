@@ -55,6 +55,8 @@ class DeviceLoader(Loader):
         if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
             self._image = DeviceImage(source, self._order, self._floating)
             self._warn_if_negative(self._image.has_negatives)
+        if self._computing is not None:
+            self._computing.synchronize()  # other streams are going to use the order
 
     def load(self, ids: Ints) -> Any:
         """Return samples as a minibatch on the device."""
