@@ -23,6 +23,22 @@ class StopError(Exception):
     pass
 
 
+class StuckSource(Source):
+    """A source that gives a few minibatches and then nothing, like a disk that has gone away."""
+
+    def __init__(self, X, n_calls):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+        self.left, self.missed, self.back = n_calls, threading.Event(), threading.Event()
+
+    def rows(self, ids):
+        self.left -= 1
+        if self.left < 0:
+            self.missed.wait(10)
+            os.kill(os.getpid(), signal.SIGINT)
+            self.back.wait()
+        return self.X[ids]
+
+
 def stopping_at(*iterations):
     """Return a callback that raises at each of some iterations, once."""
     left = set(iterations)
@@ -371,6 +387,45 @@ def test_the_same_data_in_another_place_is_the_same(toy, tmp_path):
     assert_same_fit(resumed, DictionaryLearning(**params | {"checkpoint": None}).fit(toy))
 
 
+def test_the_same_data_in_another_order_of_storage_is_refused(toy, tmp_path):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    np.save(tmp_path / "X.npy", toy)
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file.create_dataset("X", data=toy, chunks=(8, toy.shape[1]))
+    params = {"checkpoint": tmp_path / "c", "batch_size": 30, "random_state": 0}
+    with pytest.raises(StopError):
+        DictionaryLearning(4, **params, callbacks=stopping_at(3)).fit(tmp_path / "X.npy")
+    with pytest.raises(ValueError, match=r"X \(storage\): 'rows' then, '\d+ chunks"):
+        DictionaryLearning(4, **params).fit(tmp_path / "X.h5")
+
+
+def test_an_error_of_validation_data_writes_a_checkpoint(toy, tmp_path):
+    class FailingSource(StuckSource):
+        def rows(self, ids):
+            self.left -= 1
+            if self.left < 0:
+                raise StopError
+            return self.X[ids]
+
+    validation = FailingSource(toy[:50], 1 + 2)  # fingerprint, two records
+    model = DictionaryLearning(4, batch_size=30, record_every=90, checkpoint=tmp_path / "c")
+    with pytest.raises(StopError) as caught:
+        model.fit(toy, validation=validation)
+    assert str(tmp_path / "c") in caught.value.__notes__[0]
+    assert somf.load(tmp_path / "c").n_iter_ == 6
+
+
+@pytest.mark.parametrize("size", [0, 1000])
+def test_a_damaged_backup_does_not_keep_a_fit_from_going_on(toy, tmp_path, size):
+    params = {"checkpoint": tmp_path / "c", "batch_size": 30, "random_state": 0}
+    with pytest.raises(StopError):
+        DictionaryLearning(4, **params, callbacks=stopping_at(3)).fit(toy)
+    backup = tmp_path / "c.previous"
+    backup.write_bytes(backup.read_bytes()[:size])
+    resumed = DictionaryLearning(4, **params).fit(toy)
+    assert_same_fit(resumed, DictionaryLearning(4, batch_size=30, random_state=0).fit(toy))
+
+
 @pytest.mark.parametrize("other", [None, 0.1, "data"])
 def test_other_validation_data_is_refused_by_name(toy, tmp_path, other):
     model = DictionaryLearning(
@@ -423,6 +478,25 @@ def test_a_signal_finishes_the_step_and_writes_a_checkpoint(toy, tmp_path, caplo
     assert "the same call of fit goes on" in caplog.text
     resumed = DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(toy)
     assert_same_fit(resumed, DictionaryLearning(**params).fit(toy))
+
+
+def test_ctrl_c_ends_a_fit_that_waits_for_a_source_that_is_stuck(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("somf.data.readahead.PATIENCE", 0.1)
+    source = StuckSource(toy, 2 + 5)  # fingerprint, initial atoms, minibatches
+    params = {"n_components": 4, "batch_size": 30, "random_state": 0, "checkpoint": tmp_path / "c"}
+
+    def miss(progress):
+        if progress.n_iter == 5:
+            source.missed.set()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            DictionaryLearning(**params, callbacks=miss).fit(source)
+    finally:
+        source.back.set()
+    assert somf.load(tmp_path / "c").n_iter_ == 5
+    undisturbed = DictionaryLearning(4, batch_size=30, random_state=0).fit(toy)
+    assert_same_fit(DictionaryLearning(**params).fit(toy), undisturbed)
 
 
 def test_handlers_of_the_caller_are_asked_and_restored(toy, tmp_path):
@@ -588,8 +662,15 @@ def test_a_full_disk_at_the_beginning_is_reported_at_once(toy, tmp_path, monkeyp
 
 @pytest.mark.parametrize("path", ["missing/c", "."])
 def test_a_place_that_cannot_be_written_to_is_reported_at_once(toy, tmp_path, path):
-    with pytest.raises(OSError, match=r"No such file|Is a directory"):
+    with pytest.raises(ValueError, match="checkpoint must be a file in a folder that exists"):
         DictionaryLearning(4, checkpoint=tmp_path / path).fit(toy)
+
+
+def test_statistics_of_samples_that_no_disk_can_hold_are_an_error(toy, monkeypatch):
+    monkeypatch.setattr("somf.kernels.host.SCRATCH_BYTES", 1000)
+    monkeypatch.setattr(os, "posix_fallocate", full_disk)
+    with pytest.raises(OSError, match=r"needs [0-9,]+ bytes in .* Set TMPDIR"):
+        DictionaryLearning(4).fit(toy)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint_and_the_fit_goes_on(

@@ -20,7 +20,8 @@ import numpy as np
 
 from somf import modelfile, tensorfile
 from somf.callbacks import History, Progress
-from somf.data import as_source
+from somf.data import Source, as_source
+from somf.data.chunks import buffered_chunks
 from somf.kernels.host import scratch
 from somf.modelfile import Model
 from somf.state import State
@@ -98,7 +99,9 @@ class Task:
 
     def differences(self, then: Model, fit: dict[str, Any]) -> list[str]:
         """Return, in words, what is not as it was when a checkpoint was written."""
-        pairs: dict[str, tuple[Any, Any]] = {"estimator": (then.kind, self.kind)}
+        if then.kind != self.kind:
+            return [f"estimator: {then.kind!r} then, {self.kind!r} now"]
+        pairs: dict[str, tuple[Any, Any]] = {}
         now = modelfile.plain(self.params)
         for name in sorted((now.keys() | then.params.keys()) - MAY_DIFFER - {"init"}):
             pairs[name] = (then.params.get(name), now.get(name))
@@ -119,13 +122,15 @@ def _pairs(name: str, then: Any, now: Any) -> dict[str, tuple[Any, Any]]:
     return {name: (then, now)}
 
 
-def fingerprint(data: Any) -> Any:
+def fingerprint(data: Any, is_shuffled: bool = False) -> Any:
     """Return what can be compared with little reading: shape, type, a hash of some rows.
 
     Parameters
     ----------
     data : Source, array-like, float or None
         Numbers and None stand for themselves.
+    is_shuffled : bool
+        Whether samples are visited in a random order, which depends on how they are stored.
     """
     if data is None or isinstance(data, Real):
         return None if data is None else float(data)
@@ -139,11 +144,21 @@ def fingerprint(data: Any) -> Any:
     else:
         for part in (rows.indptr.astype(np.int64), rows.indices.astype(np.int64), rows.data):
             digest.update(_little(part))
-    return {
+    found = {
         "shape": list(source.shape),
         "dtype": source.dtype.name,
         "content of sampled rows": digest.hexdigest()[:16],
     }
+    return found | {"storage": _storage(source)} if is_shuffled else found
+
+
+def _storage(source: Source) -> str:
+    """Return what the order of samples depends on, besides the seed."""
+    if source.chunk_starts is None:
+        return "rows"
+    starts = hashlib.sha256(_little(source.chunk_starts.astype(np.int64))).hexdigest()[:8]
+    count = len(source.chunk_starts)
+    return f"{count} chunks ({starts}), {buffered_chunks(source)} shuffled at a time"
 
 
 def _little(array: Array) -> memoryview:
@@ -164,6 +179,11 @@ class Keeper:
         # The directory may change during the fit, and a link may lead to another disk.
         self.path = Path(os.path.realpath(request.path))
         self.previous = self.path.with_name(f"{self.path.name}.previous")
+        if not self.path.parent.is_dir() or self.path.is_dir():
+            raise ValueError(
+                "checkpoint must be a file in a folder that exists, "
+                f"got {os.fspath(request.path)!r}."
+            )
         self._n_samples, self._time, self._cost = 0, perf_counter(), 0.0
 
     def write(self, state: State, progress: Progress, seen: Ints | None) -> None:
@@ -255,7 +275,8 @@ class Keeper:
                     return found
         if damages:
             raise DamagedFileError(
-                f"{' '.join(map(str, damages))} To start again, remove it or choose another path."
+                f"{' '.join(map(str, damages))} Choose another path; if this is a checkpoint of "
+                "yours, you may also remove it to start again."
             ) from damages[0]
         return None
 
@@ -292,11 +313,20 @@ class Keeper:
                 RuntimeWarning,
                 stacklevel=4,
             )
-        elif self.previous.exists() and not modelfile.is_checkpoint(self.previous):
+        elif self.previous.exists() and not self._may_replace(self.previous):
             raise ValueError(
                 f"{str(self.previous)!r} must be a checkpoint, which the next one may replace. "
                 "Remove or rename it, or choose another path."
             )
+
+    def _may_replace(self, path: Path) -> bool:
+        """Return whether a file is a checkpoint, or what is left of one."""
+        try:
+            return modelfile.is_checkpoint(path)
+        except DamagedFileError:
+            with path.open("rb") as file:
+                beginning = file.read(2**12)
+            return not beginning or b'"somf' in beginning
 
 
 def _with_all_samples(state: State, n_samples: int) -> State:

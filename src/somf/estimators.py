@@ -248,7 +248,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             params=self.get_params(deep=False),
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
-            data=fingerprint(source),
+            data=fingerprint(source, is_shuffled=True),
             validation=fingerprint(validation),
         )
 

@@ -2,8 +2,14 @@
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
+
+
+class Interrupted(BaseException):
+    """A signal has come at a moment when it was welcome."""
 
 
 class Interruptions:
@@ -28,6 +34,7 @@ class Interruptions:
         self.signals, self.impatient = signals, impatient
         self.waiting: list[int] = []
         self._handlers: dict[int, Any] = {}
+        self._are_welcome = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -41,6 +48,17 @@ class Interruptions:
             signal.signal(signum, handler)
         self.deliver()
 
+    @contextmanager
+    def welcome(self) -> Iterator[None]:
+        """Let a signal break off what is going on, by `Interrupted`; it waits on for `deliver`."""
+        self._are_welcome = True
+        try:
+            if self.waiting:
+                raise Interrupted
+            yield
+        finally:
+            self._are_welcome = False
+
     def deliver(self) -> None:
         """Do what the signals that have come would have done."""
         while self.waiting:
@@ -49,6 +67,8 @@ class Interruptions:
     def _note(self, signum: int, frame: FrameType | None) -> None:
         if signum not in self.waiting:
             self.waiting.append(signum)
+            if self._are_welcome:
+                raise Interrupted
         elif self.impatient:
             self.waiting.remove(signum)
             self._deliver(signum, frame)

@@ -13,7 +13,7 @@ from somf.checkpoint import Keeper
 from somf.coding import Coder
 from somf.config import Config
 from somf.data import Loader
-from somf.interruptions import Interruptions
+from somf.interruptions import Interrupted, Interruptions
 from somf.kernels.host import to_host
 from somf.solver import Solver
 from somf.state import State
@@ -62,6 +62,7 @@ class Loop:
         self.solver = Solver(config, state)
         self.record_every = config.record_every or len(ids)
         self.start = perf_counter() - progress.wall_seconds
+        self.interruptions = Interruptions()
         progress.n_samples_planned = config.n_epochs * len(ids)
         if state.n_samples_seen > progress.n_samples_planned:
             raise ValueError(
@@ -87,20 +88,28 @@ class Loop:
             if self.state.n_iter > 0 and (self._is_enough() or self._is_done()):
                 logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
                 return history
-            with closing(self._batches()) as batches:
-                for number, (batch, minibatches) in enumerate(batches):
-                    self._step(batch, minibatches, is_first=number == 0)
-                    if self._is_enough():
-                        break
-                    if interruptions.waiting:
-                        logger.warning("Interrupted. %s", self._keep())
-                        interruptions.deliver()
-                    elif self.keeper is not None and self.keeper.is_due(self.state.n_samples_seen):
-                        self._keep()
+            self.interruptions = interruptions
+            while not self._learn_on():
+                logger.warning("Interrupted. %s", self._keep())
+                interruptions.deliver()  # if this comes back, somebody else has taken care of it
             if history["n_iter"][-1] < self.state.n_iter:
                 self._record()
             self._keep()
         return history
+
+    def _learn_on(self) -> bool:
+        """Go through minibatches; return False if a signal wants to be delivered."""
+        with closing(self._batches()) as batches:
+            for number, (batch, minibatches) in enumerate(batches):
+                try:
+                    self._step(batch, minibatches, is_first=number == 0)
+                except Interrupted:
+                    return False
+                if self._is_enough():
+                    break
+                if self.keeper is not None and self.keeper.is_due(self.state.n_samples_seen):
+                    self._keep()
+        return True
 
     def _batches(self) -> Generator[tuple[Ints, Iterator[Matrix]]]:
         """Yield the samples of every minibatch still to come, and where it is the next to come."""
@@ -133,10 +142,12 @@ class Loop:
         progress.objective = None
         if is_due:
             progress.n_unused = self._count_unused()
-            self._record()
+            with self._keeping_on_error():
+                self._record()
 
     def _learn(self, batch: Ints, minibatches: Iterator[Matrix]) -> None:
-        with self._keeping_on_error():  # not those of a step, which leave it half done
+        # Until the minibatch is there, nothing has changed: a good moment for signals and errors.
+        with self._keeping_on_error(), self.interruptions.welcome():
             X = next(minibatches)
         self.solver.step(X, batch)
 

@@ -2,6 +2,7 @@
 
 import math
 import mmap
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,6 +44,7 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, like.dtype)
     with tempfile.TemporaryFile() as file:
+        _reserve(file.fileno(), size)
         array = np.memmap(file, dtype=like.dtype, shape=shape)
     if hasattr(mmap, "MADV_RANDOM"):
         array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # neighbours of a sample are not wanted with it
@@ -53,6 +55,20 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
 def memory_explained() -> Iterator[None]:
     """See `Kernels.memory_explained`."""
     yield
+
+
+def _reserve(file: int, size: int) -> None:
+    """Make sure that a disk has room; if it turned out later, the process would be killed."""
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(file, 0, size)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"{error.strerror}: what is remembered of samples needs {size:,} bytes in "
+            f"{tempfile.gettempdir()!r}. Set TMPDIR to a folder with more room",
+        ) from error
 
 
 def take(store: Array, slots: Ints) -> Array:
