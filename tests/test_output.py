@@ -1,5 +1,7 @@
 """Where codes go."""
 
+import errno
+import os
 import tracemalloc
 
 import numpy as np
@@ -32,12 +34,41 @@ def test_codes_go_into_a_given_array(model, toy, tmp_path):
 
 def test_codes_go_into_a_file(model, toy, tmp_path):
     expected = model.transform(toy)
-    for path in (tmp_path / "codes.npy", str(tmp_path / "codes.npy")):  # the second replaces it
+    for path in (tmp_path / "codes.npy", str(tmp_path / "again.npy")):
         codes = model.transform(toy, path)
         assert isinstance(codes, np.memmap)
         np.testing.assert_array_equal(codes, expected)
-        np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), expected)
-    assert [p.name for p in tmp_path.iterdir()] == ["codes.npy"]
+        np.testing.assert_array_equal(np.load(path), expected)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["again.npy", "codes.npy"]
+
+
+@pytest.mark.parametrize("name", ["codes.npy", "codes.zarr", "codes.npz"])
+def test_what_exists_is_never_replaced(model, toy, tmp_path, name):
+    (tmp_path / name).write_bytes(b"old")
+    with pytest.raises(FileExistsError, match=rf"out must not exist yet, got .*{name}"):
+        model.transform(toy, tmp_path / name, sparse=name.endswith("npz"))
+    assert (tmp_path / name).read_bytes() == b"old"
+
+
+def test_the_samples_are_not_overwritten_by_their_codes(model, toy, tmp_path):
+    np.save(tmp_path / "X.npy", toy)
+    with pytest.raises(FileExistsError, match="out must not exist yet"):
+        model.transform(tmp_path / "X.npy", tmp_path / "X.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "X.npy"), toy)
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="room cannot be taken in advance")
+def test_a_full_disk_is_an_error_that_names_the_file_and_its_size(
+    model, toy, tmp_path, monkeypatch
+):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"needs 12,000 bytes.*No space left.*codes\.npy") as caught:
+        model.transform(toy, tmp_path / "codes.npy")
+    assert caught.value.errno == errno.ENOSPC
+    assert not list(tmp_path.iterdir())
 
 
 def test_codes_go_into_a_zarr_array(model, toy, tmp_path):
@@ -48,8 +79,6 @@ def test_codes_go_into_a_zarr_array(model, toy, tmp_path):
     np.testing.assert_array_equal(codes[:], expected)
     np.testing.assert_array_equal(as_source(tmp_path / "codes.zarr").rows(np.arange(300)), expected)
     assert [p.name for p in tmp_path.iterdir()] == ["codes.zarr"]
-    with pytest.raises(FileExistsError, match=r"out must not exist yet, got .*codes\.zarr"):
-        model.transform(toy, tmp_path / "codes.zarr")
     array = zarr.create_array(tmp_path / "more.zarr", shape=(300, 5), dtype=float)
     assert model.transform(toy, array) is array
     np.testing.assert_array_equal(array[:], expected)
@@ -85,21 +114,14 @@ def test_what_codes_do_not_fit_into_is_refused(model, toy, out, sparse, message)
 
 
 @pytest.mark.parametrize("name", ["codes.npy", "codes.zarr", "codes.npz"])
-def test_a_transform_that_fails_leaves_no_file_and_the_old_one_untouched(
-    model, toy, tmp_path, name
-):
+def test_a_transform_that_fails_leaves_no_file(model, toy, tmp_path, name):
     if name.endswith("zarr"):
         pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
-    else:
-        (tmp_path / name).write_bytes(b"old")
-    before = sorted(p.name for p in tmp_path.iterdir())
     X = toy.copy()
     X[250, 3] = np.nan
     with pytest.raises(ValueError, match="got NaN in row 250"):
         model.transform(X, tmp_path / name, sparse=name.endswith("npz"))
-    assert sorted(p.name for p in tmp_path.iterdir()) == before
-    if before:
-        assert (tmp_path / name).read_bytes() == b"old"
+    assert not list(tmp_path.iterdir())
 
 
 def test_verbose_shows_a_progress_bar(model, toy, capsys):
@@ -133,7 +155,7 @@ def test_codes_are_never_all_held_in_memory(toy, tmp_path, monkeypatch, options)
     monkeypatch.chdir(tmp_path)
     X = np.broadcast_to(toy[:, None], (300, 60, 60)).reshape(-1, 60)
     model = DictionaryLearning(100, alpha=0.8, random_state=0).fit(toy)
-    model.transform(toy, **options)  # compile
+    model.transform(toy)  # compile
     tracemalloc.start()
     codes = model.transform(X, **options)
     peak = tracemalloc.get_traced_memory()[1]

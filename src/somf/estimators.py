@@ -353,8 +353,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
         out : array-like of shape (n_samples, n_components) or path-like, optional
             Where to write the codes: an array, a memory map, anything else that takes slices of
-            rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which appears under
-            its name when it is complete.
+            rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which must not exist
+            yet, and appears under its name when it is complete.
         sparse : bool, default=False
             Whether to return a CSR array, so that codes with few non-zeros take little memory.
 

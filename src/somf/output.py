@@ -1,6 +1,7 @@
 """Where codes go, a chunk at a time: into an array, a file, or a sparse matrix."""
 
 import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -72,6 +73,10 @@ def codes_into(
     elif kind == "new":
         yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
     else:
+        if os.path.lexists(out):  # it might be the samples themselves
+            raise FileExistsError(
+                f"out must not exist yet, got {os.fspath(out)!r}. Remove it, or name another file."
+            )
         with WRITERS[kind](os.fspath(out), shape, dtype) as codes:
             yield codes
 
@@ -105,7 +110,7 @@ def _check_fits(out: Any, shape: tuple[int, int]) -> None:
 @contextmanager
 def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
     with _aside(path) as aside:
-        mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=dtype, shape=shape)
+        mapped = _mapped_room(path, aside, shape, dtype)
         codes = DenseCodes(mapped)
         yield codes
         mapped.flush()
@@ -114,11 +119,27 @@ def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[De
     codes.rows = np.lib.format.open_memmap(path, mode="r+")
 
 
+def _mapped_room(path: str, aside: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
+    """Return the map of a new file whose room on the disk is taken.
+
+    A write to a map of which the disk has no room would end the process.
+    """
+    try:
+        mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=dtype, shape=shape)
+        if hasattr(os, "posix_fallocate"):
+            with open(aside, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, os.path.getsize(aside))
+    except OSError as error:
+        size = shape[0] * shape[1] * dtype.itemsize
+        raise OSError(
+            error.errno, f"out needs {size:,} bytes, which cannot be had: {error.strerror}", path
+        ) from error
+    return mapped
+
+
 @contextmanager
 def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
     zarr = optional("zarr", "zarr")
-    if os.path.exists(path):
-        raise FileExistsError(f"out must not exist yet, got {path!r}. Remove it first.")
     chunk = (max(1, min(shape[0], 2**20 // shape[1])), shape[1])
     with _aside(path) as aside:
         codes = DenseCodes(
@@ -139,7 +160,7 @@ def _npz(path: str, *_: object) -> Iterator[SparseCodes]:
 @contextmanager
 def _aside(path: str) -> Iterator[str]:
     """Give another name, under which to write a file that is renamed at the end."""
-    aside = f"{path.rstrip(os.sep)}.part"
+    aside = f"{path.rstrip(os.sep)}.{secrets.token_hex(4)}.part"  # another process has another
     try:
         yield aside
         os.replace(aside, path)

@@ -316,6 +316,20 @@ def test_a_chunk_of_a_plain_zarr_that_was_never_written_has_the_fill_value(tmp_p
     np.testing.assert_array_equal(out, np.full((10, 8), 7.0))
 
 
+@pytest.mark.parametrize("options", [{}, {"compressors": None}], ids=["compressed", "plain"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+def test_a_zarr_that_has_gone_does_not_read_as_zeros(tmp_path, options, zarr_format):
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    options = {"shape": X.shape, "chunks": (10, 8), "dtype": float, **options}
+    module.create_array(tmp_path / "X.zarr", zarr_format=zarr_format, **options)[:] = X
+    source = as_source(tmp_path / "X.zarr")
+    (tmp_path / "X.zarr").rename(tmp_path / "Y.zarr")
+    with pytest.raises(FileNotFoundError, match=r"X\.zarr.* is no longer there"):
+        source.rows(np.arange(5))
+    with pytest.raises(FileNotFoundError, match=r"X\.zarr.* is no longer there"):
+        source.read(0, 10, np.empty((10, 8)))
+
+
 def test_a_zarr_that_promises_more_than_it_holds_is_refused(zarr):
     metadata = (zarr / "zarr.json").read_text()
     (zarr / "zarr.json").write_text(metadata.replace("60,", "6000000000000,"))

@@ -46,6 +46,19 @@ def test_patches_with_missing_pixels_are_left_out():
         assert mask[top : top + 4, left : left + 3].all()
 
 
+@pytest.mark.parametrize("image", [IMAGE, CUBE], ids=["image", "cube"])
+def test_masked_pixels_are_no_data(image):
+    masked = np.ma.masked_array(image)
+    masked[(10, 15, 2)[: image.ndim]] = np.ma.masked
+    mask = np.ones((20, 30), dtype=bool)
+    mask[3, 4] = False
+    patches = ImagePatches(masked, (4, 3), mask=mask)
+    mask[10, 15] = False
+    expected = ImagePatches(image, (4, 3), mask=mask)
+    np.testing.assert_array_equal(patches.positions, expected.positions)
+    np.testing.assert_array_equal(patches.rows(np.arange(9)), expected.rows(np.arange(9)))
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -117,6 +117,17 @@ class SourceContract:
         assert model.history_["objective"] == expected.history_["objective"]
         np.testing.assert_array_equal(model.transform(source), expected.transform(Same(source)))
 
+    def test_rows_can_be_had_after_the_process_has_gone_elsewhere(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        source, expected = self.make(Path())
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir("elsewhere")
+        rows = dense(source.rows(np.arange(5)))
+        np.testing.assert_allclose(rows, expected[:5], rtol=1e-6, atol=1e-12)
+        if source.chunk_starts is not None:
+            source.read(0, 4, rows[:4])
+            np.testing.assert_allclose(rows, expected[:5], rtol=1e-6, atol=1e-12)
+
 
 class TestArraySource(SourceContract):
     def make(self, folder):
@@ -251,6 +262,29 @@ class TestHdf5FileInOnePiece(SourceContract):
         return as_source(write_hdf5(folder / "X.h5", matrix())), matrix()
 
 
+class TestHdf5FileOfNumbersThatNumpyLacks(SourceContract):
+    chunks = None
+
+    def make(self, folder):
+        h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+        X = (matrix() * 4).round().astype(np.float32)
+        with h5py.File(folder / "X.h5", "w") as file:
+            bfloat16 = h5py.h5t.IEEE_F16LE.copy()
+            bfloat16.set_fields(15, 7, 8, 0, 7)
+            bfloat16.set_ebias(127)
+            layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            if self.chunks:
+                layout.set_chunk(self.chunks)
+            space = h5py.h5s.create_simple(X.shape)
+            dataset = h5py.h5d.create(file.id, b"X", bfloat16, space, layout)
+            dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, X)
+        return as_source(folder / "X.h5"), X
+
+
+class TestHdf5ChunksOfNumbersThatNumpyLacks(TestHdf5FileOfNumbersThatNumpyLacks):
+    chunks = (5, 7)
+
+
 class TestHdf5Dataset(SourceContract):
     def make(self, folder):
         h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
@@ -260,7 +294,7 @@ class TestHdf5Dataset(SourceContract):
 
 def write_zarr(path, X, **options):
     zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
-    array = zarr.create_array(path, shape=X.shape, dtype=X.dtype, **options)
+    array = zarr.create_array(path.absolute(), shape=X.shape, dtype=X.dtype, **options)
     array[:] = X
     return array
 
@@ -400,6 +434,51 @@ def test_rows_of_a_memory_map_are_in_plain_random_order_unless_a_row_is_scattere
     np.save(tmp_path / "X.npy", np.zeros((3, 2000)))
     starts = open_source(tmp_path / "X.npy", transposed=True).chunk_starts
     assert len(starts) > 1
+
+
+@pytest.mark.parametrize(
+    ("give", "got"),
+    [
+        (lambda rows: np.squeeze(matrix()[rows]), r"of float64 of shape \(7,\)"),
+        (lambda rows: matrix()[rows, :1], r"of shape \(1, 1\)"),
+        (lambda rows: matrix()[rows][:0], r"of shape \(0, 7\)"),
+        (lambda rows: matrix()[rows] * 1j, "of complex128"),
+        (lambda rows: sp.csr_array(matrix()[rows]), "a csr_array of object"),
+    ],
+    ids=["squeezed", "narrow", "short", "complex", "sparse"],
+)
+def test_slices_that_are_not_what_was_asked_for_are_refused(give, got):
+    class Odd(Sliceable):
+        def __getitem__(self, rows):
+            return give(rows)
+
+    with pytest.raises(ValueError, match=rf"Rows 3 to 3 of X must be float64 .*{got}"):
+        as_source(Odd()).rows(np.array([3]))
+
+
+def test_slices_of_another_type_than_promised_are_refused():
+    class Rounded(Sliceable):
+        dtype = np.dtype(int)
+
+    with pytest.raises(ValueError, match=r"must be int64 .* got a ndarray of float64"):
+        DictionaryLearning(3).fit(Rounded())
+
+
+def test_masked_rows_are_refused_by_their_number():
+    X = np.ma.masked_array(matrix(), mask=np.zeros((23, 7)))
+
+    class Masked(Sliceable):
+        def __getitem__(self, rows):
+            return X[rows]
+
+    expected = DictionaryLearning(3, random_state=0).fit(matrix()).components_
+    model = DictionaryLearning(3, random_state=0).fit(X)
+    np.testing.assert_array_equal(model.components_, expected)
+    np.testing.assert_array_equal(as_source(Masked()).rows(np.arange(23)), matrix())
+    X[11, 2] = np.ma.masked
+    for masked in (X, Masked()):
+        with pytest.raises(ValueError, match="no masked entries, got one in row 11"):
+            DictionaryLearning(3).fit(masked)
 
 
 def test_slices_are_never_longer_than_what_was_asked_for():

@@ -64,7 +64,12 @@ def source_of(dataset: Any, path: str, transposed: bool) -> Source:
     transposed : bool
         Whether it is of shape (p, n).
     """
-    is_plain = dataset.file.driver == "sec2" and not dataset.file.userblock_size
+    h5py = optional("h5py", "hdf5")
+    is_plain = (
+        dataset.file.driver == "sec2"
+        and not dataset.file.userblock_size
+        and dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))  # else h5py converts
+    )
     offset = dataset.id.get_offset()  # None unless it lies in the file in one piece
     if is_plain and offset is not None:
         mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
@@ -107,14 +112,12 @@ class PlainChunks(SlicedSource):
 
 
 def _has_rows_as_they_are(dataset: Any) -> bool:
-    """Return whether chunks are whole rows of NumPy's numbers, without a filter."""
-    h5py = optional("h5py", "hdf5")
+    """Return whether chunks are whole rows, without a filter."""
     return (
         hasattr(os, "preadv")
         and dataset.chunks is not None
         and dataset.chunks[1] == dataset.shape[1]
         and dataset.id.get_create_plist().get_nfilters() == 0
-        and dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))
     )
 
 

@@ -111,10 +111,10 @@ def open_source(
 
 
 def _expand(path: Path | Sequence[Path]) -> list[str]:
-    """Return the names of all files that are meant."""
+    """Return the names of all files that are meant, which stay theirs wherever the process goes."""
     if not _is_path(path):
-        return [os.fspath(p) for p in path]  # type: ignore[union-attr] # it is a sequence
-    name = os.fspath(path)  # type: ignore[arg-type]
+        return [name for p in path for name in _expand(p)]  # type: ignore[union-attr] # a sequence
+    name = os.path.abspath(path)  # type: ignore[arg-type]
     if os.path.exists(name) or not glob.has_magic(name):
         return [name]
     found = sorted(glob.glob(name))

@@ -31,7 +31,8 @@ class ImagePatches(Source):
         Distance between neighbouring patches.
     mask : ndarray of bool of shape (height, width), optional
         Where the image has data. Only patches that lie wholly inside are taken. By default,
-        wherever no channel has the value `no_data`.
+        wherever no channel has the value `no_data`. Masked entries of a masked array are never
+        data.
     center : bool
         Whether to subtract its mean from every patch.
     scale : bool
@@ -76,6 +77,10 @@ class ImagePatches(Source):
             raise ValueError(
                 f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
             )
+        if isinstance(image, np.ma.MaskedArray):
+            image, has_data = image.data, _all_channels(~np.ma.getmaskarray(image))
+        else:
+            has_data = None
         self.image, self.center, self.scale = image, center, scale
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
@@ -85,8 +90,9 @@ class ImagePatches(Source):
         self.positions = _positions(counts, _pair(stride, "stride"))
         if mask is None and no_data is not None:
             mask = _has_data(image, no_data)
-        if mask is not None:
-            self.positions = self.positions[_inside(mask, image.shape, self)]
+        for valid in (mask, has_data):
+            if valid is not None:
+                self.positions = self.positions[_inside(valid, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
         normalised = center or scale
         single = image.dtype.itemsize <= (4 if image.dtype.kind == "f" else 2)
@@ -135,9 +141,14 @@ def _has_data(image: Array, no_data: float) -> Array:
     step = max(1, BAND_ENTRIES // (image.size // image.shape[0]))
     for top in range(0, len(image), step):
         rows = image[top : top + step]
-        missing = np.isnan(rows) if np.isnan(no_data) else rows == no_data
-        mask[top : top + step] = ~(missing if image.ndim == 2 else missing.any(axis=2))
+        mask[top : top + step] = _all_channels(
+            ~np.isnan(rows) if np.isnan(no_data) else rows != no_data
+        )
     return mask
+
+
+def _all_channels(mask: Array) -> Array:
+    return mask if mask.ndim == 2 else np.asarray(mask.all(axis=2))
 
 
 def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.source import Source
+from somf.data.source import Source, check_not_masked
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array, Ints
 
@@ -53,9 +53,16 @@ class SlicedSource(Source):
 
     def _slice(self, start: int, stop: int) -> Array:
         with self._naming_the_file(start, stop):
-            if self.transposed:
-                return np.asarray(self.X[:, start:stop]).T
-            return np.asarray(self.X[start:stop])
+            found = self.X[:, start:stop] if self.transposed else self.X[start:stop]
+            rows = np.asarray(found).T if self.transposed else np.asarray(found)
+            expected = (stop - start, self.shape[1])
+            if rows.shape != expected or not np.can_cast(rows.dtype, self.dtype, "same_kind"):
+                raise ValueError(
+                    f"Rows {start} to {stop - 1} of X must be {self.dtype} of shape {expected}, "
+                    f"got a {type(found).__name__} of {rows.dtype} of shape {rows.shape}."
+                )
+            check_not_masked(found.T if self.transposed else found, start)
+        return rows
 
     @contextmanager
     def _naming_the_file(self, start: int, stop: int) -> Iterator[None]:

@@ -96,6 +96,9 @@ class ArraySource(Source):
     """
 
     def __init__(self, X: Array) -> None:
+        if isinstance(X, np.ma.MaskedArray):
+            check_not_masked(X)
+            X = X.data
         self.X = X
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
@@ -165,6 +168,15 @@ def check_two_dimensions(n_dimensions: int) -> None:
         raise ValueError(
             f"Expected 2D array, got {n_dimensions}D array instead. Reshape your data: "
             "X.reshape(1, -1) is a single sample, X.reshape(-1, 1) a single feature."
+        )
+
+
+def check_not_masked(X: Any, first: int = 0) -> None:
+    """Raise ValueError, naming the row, if entries of X are masked; its rows count from `first`."""
+    if np.ma.is_masked(X):
+        row = first + int(np.ma.getmaskarray(X).any(axis=1).argmax())
+        raise ValueError(
+            f"X must have no masked entries, got one in row {row}. Fill or leave out such rows."
         )
 
 
