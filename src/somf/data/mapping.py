@@ -1,10 +1,13 @@
-"""Memory maps: recognising them, and asking the system to read ahead."""
+"""Memory maps: recognising them, reading ahead, and giving up what has been used."""
 
 import mmap
 
 import numpy as np
 
 from somf.typing import Array, Ints
+
+LARGEST_USE = 2**28
+"""Bytes of a map that are used before its pages are given up."""
 
 
 class Mapping:
@@ -21,6 +24,8 @@ class Mapping:
         assert found is not None
         self.map = found
         self.offset = _address(X) - _address(np.frombuffer(found, dtype=np.uint8))
+        self.is_shared = _mode(X) in {"r", "r+", "w+"}
+        self.n_used = 0
 
     def will_need(self, offsets: Ints, length: int) -> None:
         """Let the system begin to read, without waiting for it.
@@ -37,6 +42,18 @@ class Mapping:
         for offset in (self.offset + offsets).tolist():
             start = offset - offset % mmap.PAGESIZE
             self.map.madvise(mmap.MADV_WILLNEED, start, offset + length - start)
+        self.use(len(offsets) * length)
+
+    def use(self, n_bytes: int) -> None:
+        """Take note that some of the map is going to be used; now and then, give up all of it.
+
+        The pages stay in the system's cache, and come back at little cost, but no longer count as
+        memory of this process. (From a private map, changes would be lost.)
+        """
+        self.n_used += n_bytes
+        if self.n_used > LARGEST_USE and self.is_shared and hasattr(mmap, "MADV_DONTNEED"):
+            self.map.madvise(mmap.MADV_DONTNEED)
+            self.n_used = 0
 
 
 def is_mapped(X: Array) -> bool:
@@ -49,6 +66,16 @@ def _map_behind(X: Array) -> mmap.mmap | None:
     while isinstance(base, np.ndarray):
         base = base.base
     return base if isinstance(base, mmap.mmap) else None
+
+
+def _mode(X: Array) -> str | None:
+    """Return how the map behind an array was opened, as far as NumPy knows."""
+    base: object = X
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return str(base.mode)
+        base = base.base
+    return None
 
 
 def _address(X: Array) -> int:

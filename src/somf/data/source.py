@@ -11,6 +11,9 @@ import scipy.sparse as sp
 from somf.data.mapping import Mapping, is_mapped
 from somf.typing import Array, Ints, Rows
 
+MAPPED_AROUND = 2**16
+"""Bytes that Linux maps around a page that is touched."""
+
 LARGEST_CHUNK = 2**26
 """Bytes that are read at once from a memory map whose samples are not contiguous."""
 
@@ -125,6 +128,8 @@ class ArraySource(Source):
         """
         for first in range(0, self.shape[1], FEATURES_AT_ONCE):
             columns = slice(first, first + FEATURES_AT_ONCE)
+            if not self.is_in_memory:
+                self._mapping.use(FEATURES_AT_ONCE * MAPPED_AROUND)
             out[:, columns] = self.X[start:stop, columns]
 
 
