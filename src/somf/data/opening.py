@@ -192,5 +192,4 @@ def _is_list_of_paths(X: Any) -> bool:
 
 def _has_slices(X: Any) -> bool:
     """Return whether something is an array of its own kind, such as an h5py dataset."""
-    has_names = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
-    return has_names and isinstance(X.dtype, np.dtype)
+    return all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
