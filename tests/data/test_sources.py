@@ -376,6 +376,14 @@ class TestStackedSource(SourceContract):
         return StackedSource([ArraySource(X[:9]), ArraySource(X[9:])], ["a", "b"]), X
 
 
+class TestListOfSourcesAndMaps(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", matrix()[:9])
+        return as_source([np.load(folder / "X.npy", mmap_mode="r"), ArraySource(matrix()[9:])]), (
+            matrix()
+        )
+
+
 class TestListOfFiles(SourceContract):
     def make(self, folder):
         X = matrix().astype(np.float32)
@@ -524,6 +532,23 @@ def test_slices_of_another_type_than_promised_are_refused():
 
     with pytest.raises(ValueError, match=r"must be int64 .* got a ndarray of float64"):
         DictionaryLearning(3).fit(Rounded())
+
+
+@pytest.mark.parametrize("is_in_memory", [True, False])
+@pytest.mark.parametrize("chunk_starts", [None, np.array([0, 10])])
+def test_a_source_that_stops_an_iteration_is_an_error_that_names_it(is_in_memory, chunk_starts):
+    class Ending(Source):
+        shape, dtype = (23, 7), np.dtype(float)
+
+        def rows(self, ids):
+            if 20 in ids:
+                raise StopIteration
+            return matrix()[ids]
+
+    source = Ending()
+    source.is_in_memory, source.chunk_starts = is_in_memory, chunk_starts
+    with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
+        DictionaryLearning(3, init="random", batch_size=4).fit(source)
 
 
 def test_masked_rows_are_refused_by_their_number():
