@@ -101,6 +101,8 @@ def test_sparse_codes_are_the_dense_ones(model, toy, tmp_path):
     [
         (np.empty((299, 5)), False, r"out must be a floating array of shape \(300, 5\)"),
         (np.empty((300, 5), dtype=int), False, "out must be a floating array"),
+        (np.empty((300, 5), dtype=np.float16), False, "float32 or float64, got float16"),
+        (np.broadcast_to(0.0, (300, 5)), False, "out must be writeable"),
         ([[1.0]], False, "out must be a floating array"),
         ("codes.csv", False, r"out must be a file of kind .npy or .zarr for dense codes"),
         ("codes.npz", False, r"out must be a file of kind .npy or .zarr for dense codes"),

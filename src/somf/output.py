@@ -101,10 +101,13 @@ def _kind(out: Any, sparse: bool) -> str:
 
 def _check_fits(out: Any, shape: tuple[int, int]) -> None:
     given = getattr(out, "shape", None), getattr(out, "dtype", None)
-    if given[0] != shape or getattr(given[1], "kind", "") != "f":
+    if given[0] != shape or given[1] not in (np.float32, np.float64):
         raise ValueError(
-            f"out must be a floating array of shape {shape}, got {given[1]} of shape {given[0]}."
+            f"out must be a floating array of shape {shape}, float32 or float64, "
+            f"got {given[1]} of shape {given[0]}."
         )
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ValueError("out must be writeable, got an array that is read-only.")
 
 
 @contextmanager

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from somf.data import Source, epoch_order
-from somf.data.chunks import ChunkBuffer, buffered_chunks
+from somf.data import Source, StackedSource, as_source, epoch_order
+from somf.data.chunks import ChunkBuffer, buffered_chunks, runs
 from somf.data.loader import Loader
 
 
@@ -103,6 +103,56 @@ def test_rows_stay_in_their_place_until_so_many_more_batches_have_been_taken(n_a
         taken.append((i, *buffer.take(np.array([i]))))
         for earlier, rows, picked in taken[-n_ahead - 1 :]:
             np.testing.assert_array_equal(rows[picked], source.X[[earlier]])
+
+
+@given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=40), longest=st.integers(1, 40))
+def test_runs_are_whole_chunks_or_parts_of_one(sizes, longest):
+    edges = np.cumsum([0, *sizes])
+    starts = runs(edges[:-1], edges[-1], longest)
+    ends = np.append(starts[1:], edges[-1])
+    assert starts[0] == 0
+    assert ((ends - starts > 0) & (ends - starts <= longest)).all()
+    for start, end in zip(starts, ends, strict=True):
+        inside = edges[(start < edges) & (edges < end)]
+        assert not len(inside) or end in edges  # a chunk is not begun if it does not fit
+
+
+def test_runs_of_equal_chunks_are_the_chunks():
+    starts = np.arange(0, 95, 10)
+    assert runs(starts, 95, 10) is starts
+
+
+def test_a_buffer_stays_small_if_only_a_part_of_a_stack_has_chunks(monkeypatch):
+    monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 2**16)
+    plain, chunked = Counting(), Counting()
+    plain.chunk_starts = None
+    stacked = StackedSource([plain, chunked], ["a", "b"])
+    loader = Loader(stacked, stacked.dtype)
+    order = loader.order(np.arange(200), 0, 0)
+    buffer = ChunkBuffer(stacked, np.split(order, 20), 16)
+    assert len(buffer.rows) <= 2 * 200
+    for batch in np.split(order, 20):
+        rows, picked = buffer.take(batch)
+        np.testing.assert_array_equal(rows[picked], Counting.X[batch % 100])
+
+
+class Tall:
+    """Chunks that are tall and narrow, and would be 1.6 GB with all their features."""
+
+    shape, dtype, chunks = (100_000, 4_000), np.dtype(np.float32), (100_000, 8)
+    largest = 0
+
+    def __getitem__(self, rows):
+        self.largest = max(self.largest, rows.stop - rows.start)
+        return np.zeros((rows.stop - rows.start, 4_000), np.float32)
+
+
+def test_tall_chunks_are_read_in_pieces_with_a_warning():
+    with pytest.warns(UserWarning, match=r"chunks of 100,000 samples, 1,600 MB .* read 24 times"):
+        source = as_source(Tall())
+    assert buffered_chunks(source) == 4
+    source.rows(np.arange(0, 100_000, 997))
+    assert source.X.largest * 4_000 * 4 <= 2**26
 
 
 def test_large_chunks_are_mixed_all_the_same(monkeypatch):

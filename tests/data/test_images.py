@@ -106,6 +106,28 @@ def test_a_cube_of_matlab_73_has_its_axes_in_the_right_order(tmp_path):
     np.testing.assert_array_equal(open_image(tmp_path / "x.mat")[0], CUBE)
 
 
+def test_an_image_among_several_is_chosen_by_name(tmp_path):
+    path = write_mat(tmp_path / "x.mat", scene=CUBE, truth=CUBE[:, :, 0])
+    assert ImagePatches(path, 3, dataset="scene").patch_shape == (3, 3, 4)
+    with pytest.raises(ValueError, match=r"dataset must be one of .*x\.mat', got 'sea'"):
+        ImagePatches(path, 3, dataset="sea")
+    with pytest.raises(ValueError, match=r"dataset must be None for .*y\.npy'"):
+        ImagePatches(write_npy(tmp_path / "y.npy", CUBE), 3, dataset="scene")
+
+
+def test_a_mat_file_of_hdf5_needs_no_banner(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="MATLAB 7.3 needs somf[hdf5]")
+    with h5py.File(tmp_path / "x.mat", "w") as file:
+        file["scene"], file["truth"] = CUBE.T, CUBE[:, :, 0].T
+    np.testing.assert_array_equal(open_image(tmp_path / "x.mat", "scene")[0], CUBE)
+
+
+def test_a_blank_no_data_value_is_none(tmp_path):
+    blank = [(42113, 2, 2, " ", True)]
+    path = write_tiff(tmp_path / "x.tif", CUBE, **CHANNELS, extratags=blank)
+    assert open_image(path)[1] is None
+
+
 # Pixels without data
 
 

@@ -71,6 +71,11 @@ def test_a_missing_file_is_named(path):
         DictionaryLearning(4).fit(path)
 
 
+def test_no_file_at_all_is_refused():
+    with pytest.raises(ValueError, match="path must name at least one file"):
+        open_source([])
+
+
 def test_a_name_with_brackets_is_a_name_if_there_is_such_a_file(tmp_path):
     np.save(tmp_path / "X[0].npy", X)
     np.testing.assert_array_equal(as_source(tmp_path / "X[0].npy").rows(np.arange(60)), X)

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -251,6 +252,30 @@ class TestCompressedHdf5File(SourceContract):
         return open_source(path, dataset="group/X"), X
 
 
+class TestHdf5FileReadInPieces(SourceContract):
+    options: ClassVar = {}
+
+    @pytest.fixture(autouse=True)
+    def small_pieces(self, monkeypatch):
+        monkeypatch.setattr("somf.data.sliced.LARGEST_CHUNK", 4 * 7 * 8)
+
+    def make(self, folder):
+        source = as_source(write_hdf5(folder / "X.h5", matrix(), chunks=(10, 7), **self.options))
+        assert source.chunk_starts.tolist() == [0, 4, 8, 10, 14, 18, 20]
+        return source, matrix()
+
+
+@pytest.mark.filterwarnings("ignore:.* has chunks of 10 samples:UserWarning")
+class TestCompressedHdf5FileReadInPieces(TestHdf5FileReadInPieces):
+    options: ClassVar = {"compression": "gzip"}
+
+
+class TestPlainZarrReadInPieces(TestHdf5FileReadInPieces):
+    def make(self, folder):
+        write_zarr(folder / "X.zarr", matrix(), chunks=(10, 7), compressors=None)
+        return as_source(folder / "X.zarr"), matrix()
+
+
 class TestTransposedHdf5File(SourceContract):
     def make(self, folder):
         path = write_hdf5(folder / "X.h5", matrix().T, chunks=(3, 4))
@@ -351,12 +376,27 @@ class TestStackedSource(SourceContract):
         return StackedSource([ArraySource(X[:9]), ArraySource(X[9:])], ["a", "b"]), X
 
 
+class TestListOfSourcesAndMaps(SourceContract):
+    def make(self, folder):
+        np.save(folder / "X.npy", matrix()[:9])
+        return as_source([np.load(folder / "X.npy", mmap_mode="r"), ArraySource(matrix()[9:])]), (
+            matrix()
+        )
+
+
 class TestListOfFiles(SourceContract):
     def make(self, folder):
         X = matrix().astype(np.float32)
         np.save(folder / "z.npy", X[:9])
         write_hdf5(folder / "a.h5", X[9:], chunks=(4, 7))
         return as_source([folder / "z.npy", str(folder / "a.h5")]), X
+
+
+class TestPatternsInAList(SourceContract):
+    def make(self, folder):
+        for name, rows in (("b", slice(9, 10)), ("a", slice(0, 9)), ("c", slice(10, None))):
+            np.save(folder / f"scan {name}.npy", matrix()[rows])
+        return as_source([folder / "scan [ab].npy", folder / "scan c.npy"]), matrix()
 
 
 class TestPatternOfFiles(SourceContract):
@@ -386,6 +426,36 @@ class Sliceable:
 class TestAnythingWithSlices(SourceContract):
     def make(self, folder):
         return as_source(Sliceable()), matrix()
+
+
+class Named:
+    """A type of another library."""
+
+    name = "float64"
+
+    def __repr__(self):
+        return "other.double"
+
+
+@pytest.mark.parametrize("dtype", ["float64", ">f8", float, Named()])
+@pytest.mark.parametrize("chunks", ["auto", 16, len, None, (5,), ((10, 4), (7,)), ("a", "b")])
+def test_foreign_types_and_chunks_are_understood_or_ignored(dtype, chunks):
+    class Foreign(Sliceable):
+        def __array__(self, *_, **__):
+            raise AssertionError("all of it at once")
+
+    X = Foreign()
+    X.dtype, X.chunks = dtype, chunks
+    source = as_source(X)
+    assert source.chunk_starts is None
+    np.testing.assert_array_equal(source.rows(np.arange(23)), matrix())
+
+
+def test_a_type_that_numpy_does_not_know_is_named():
+    X = Sliceable()
+    X.dtype = "quaternion"
+    with pytest.raises(ValueError, match=r"X\.dtype must be .* got 'quaternion'"):
+        as_source(X)
 
 
 class TestTransposedSlices(SourceContract):
@@ -462,6 +532,23 @@ def test_slices_of_another_type_than_promised_are_refused():
 
     with pytest.raises(ValueError, match=r"must be int64 .* got a ndarray of float64"):
         DictionaryLearning(3).fit(Rounded())
+
+
+@pytest.mark.parametrize("is_in_memory", [True, False])
+@pytest.mark.parametrize("chunk_starts", [None, np.array([0, 10])])
+def test_a_source_that_stops_an_iteration_is_an_error_that_names_it(is_in_memory, chunk_starts):
+    class Ending(Source):
+        shape, dtype = (23, 7), np.dtype(float)
+
+        def rows(self, ids):
+            if 20 in ids:
+                raise StopIteration
+            return matrix()[ids]
+
+    source = Ending()
+    source.is_in_memory, source.chunk_starts = is_in_memory, chunk_starts
+    with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
+        DictionaryLearning(3, init="random", batch_size=4).fit(source)
 
 
 def test_masked_rows_are_refused_by_their_number():

@@ -58,6 +58,32 @@ def buffered_chunks(source: Source) -> int:
     return max(LEAST_BUFFERED, int(BUFFER_BYTES / chunk_bytes))
 
 
+def runs(chunk_starts: Ints, n: int, longest: int) -> Ints:
+    """Return where runs of rows start that are similar in length, since a buffer is made for all.
+
+    Parameters
+    ----------
+    chunk_starts : ndarray of int
+    n : int
+        Number of rows.
+    longest : int
+        A run is as many chunks as fit into so many rows, or a part of a chunk that does not fit.
+
+    Returns
+    -------
+    starts : ndarray of int
+    """
+    edges = np.append(chunk_starts, n)
+    if (np.diff(edges)[:-1] == longest).all() and edges[-1] - edges[-2] <= longest:
+        return chunk_starts
+    starts, here = [], 0
+    while here < n:
+        starts.append(here)
+        end = int(edges[np.searchsorted(edges, here + longest, side="right") - 1])
+        here = end if end > here else here + longest
+    return np.array(starts)
+
+
 class ChunkBuffer:
     """Reads each chunk once, and keeps it until nothing of it will be wanted any more.
 

@@ -10,12 +10,16 @@ import numpy as np
 from somf.data.guard import check_claim, guarded, optional
 from somf.data.hdf5 import choose, open_dataset
 from somf.data.numpyfiles import map_npy
+from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 DIMENSIONS = (2, 3)
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def open_image(path: str | os.PathLike[str]) -> tuple[Array, float | None]:
+def open_image(
+    path: str | os.PathLike[str], dataset: str | None = None
+) -> tuple[Array, float | None]:
     """Open an image by the kind of its file, mapped into memory where the kind allows it.
 
     ================== ========================================================================
@@ -29,6 +33,8 @@ def open_image(path: str | os.PathLike[str]) -> tuple[Array, float | None]:
     Parameters
     ----------
     path : path-like
+    dataset : str, optional
+        Name of the image in a ``.mat`` file; needed if there are several.
 
     Returns
     -------
@@ -44,8 +50,10 @@ def open_image(path: str | os.PathLike[str]) -> tuple[Array, float | None]:
         raise ValueError(
             f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
         )
+    if dataset is not None and kind != ".mat":
+        raise ValueError(f"dataset must be None for {name!r}, got {dataset!r}: it is for .mat.")
     with guarded(name, f"an image of kind {kind}"):
-        image, no_data = READERS[kind](name)
+        image, no_data = _mat(name, dataset) if kind == ".mat" else READERS[kind](name)
         if image.ndim not in DIMENSIONS or image.dtype.kind not in "fiub":
             raise ValueError(
                 "it must hold (height, width) or (height, width, channels) of real numbers, got "
@@ -86,16 +94,19 @@ def _tiff(path: str) -> tuple[Array, float | None]:
         axes = series.axes
     if image.ndim == 3 and "Y" in axes:  # planes may come first
         image = np.moveaxis(image, (axes.index("Y"), axes.index("X")), (0, 1))
-    return image, None if no_data is None else float(no_data.value)
+    said = "" if no_data is None else str(no_data.value).strip(" \0")
+    return image, float(said) if said else None
 
 
-def _mat(path: str) -> tuple[Array, None]:
+def _mat(path: str, dataset: str | None = None) -> tuple[Array, None]:
     from scipy.io import loadmat, whosmat
 
     if _is_hdf5(path):
-        return np.ascontiguousarray(open_dataset(path, None, DIMENSIONS)[()].T), None
+        return np.ascontiguousarray(open_dataset(path, dataset, DIMENSIONS)[()].T), None
     shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
-    name = choose(path, list(shapes), None)
+    name = choose(path, list(shapes), dataset)
+    if name not in shapes:
+        raise DamagedFileError(f"dataset must be one of {list(shapes)} in {path!r}, got {name!r}.")
     check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
     # MATLAB's order is the other one, in which the channels of a pixel are far from each other.
     return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
@@ -103,7 +114,8 @@ def _mat(path: str) -> tuple[Array, None]:
 
 def _is_hdf5(path: str) -> bool:
     with open(path, "rb") as file:
-        return file.read(10) == b"MATLAB 7.3"
+        start = file.read(520)  # MATLAB writes its banner first, others may not
+    return start.startswith((b"MATLAB 7.3", HDF5_SIGNATURE)) or start.endswith(HDF5_SIGNATURE)
 
 
 def _is_cube(shape: tuple[int, ...], kind: str) -> bool:

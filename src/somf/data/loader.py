@@ -73,7 +73,8 @@ class Loader:
         ValueError
             If one of the samples has an entry that is not finite.
         """
-        return self._prepare(*self.source.fetch(ids)(), ids)
+        with _no_end_of_iteration(self.source):
+            return self._prepare(*self.source.fetch(ids)(), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
@@ -108,13 +109,15 @@ class Loader:
         """
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        if self.source.chunk_starts is None:
-            return self.source.fetch, n_ahead
-        buffer = ChunkBuffer(self.source, batches, n_ahead)
+        is_chunked = self.source.chunk_starts is not None
+        buffer = ChunkBuffer(self.source, batches, n_ahead) if is_chunked else None
 
-        def fetch(ids: Ints) -> Callable[[], tuple[Array, Ints]]:
-            found = buffer.take(ids)
-            return lambda: found
+        def fetch(ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
+            with _no_end_of_iteration(self.source):
+                if buffer is None:
+                    return self.source.fetch(ids)
+                found = buffer.take(ids)
+                return lambda: found
 
         return fetch, n_ahead
 
@@ -182,6 +185,16 @@ class Loader:
         ]
         with self.stream([ids[p] for p in positions]) as chunks:
             yield from zip(positions, chunks, strict=True)
+
+
+@contextmanager
+def _no_end_of_iteration(source: Source) -> Iterator[None]:
+    """Let a StopIteration of a source be an error: in an iterator it would end the samples."""
+    try:
+        yield
+    except StopIteration:
+        # contextlib would take "from" for Python's own doing, and let StopIteration through.
+        raise RuntimeError(f"{type(source).__name__} raised StopIteration.")  # noqa: B904
 
 
 def check_finite(X: Any, entries: Array, ids: Ints) -> None:

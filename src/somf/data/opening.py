@@ -39,7 +39,8 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, sparse matrix, path, list of paths or Source
+    X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
+        The rows of what is in a list are stacked.
 
     Returns
     -------
@@ -49,6 +50,9 @@ def as_source(X: Any) -> Source:
         source = X
     elif _is_path(X) or _is_list_of_paths(X):
         return open_source(X)
+    elif _is_list_of_sources(X):
+        parts = [as_source(x) for x in X]
+        return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
     elif sp.issparse(X):
         check_two_dimensions(X.ndim)
         source = CsrSource(sp.csr_array(X))
@@ -106,6 +110,8 @@ def open_source(
         A ValueError that names the file, if it is not what it should be.
     """
     paths = _expand(path)
+    if not paths:
+        raise ValueError(f"path must name at least one file, got {path!r}.")
     parts = [_open(p, dataset, shape, dtype, transposed) for p in paths]
     return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
@@ -190,7 +196,11 @@ def _is_list_of_paths(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(x) for x in X)
 
 
+def _is_list_of_sources(X: Any) -> bool:
+    is_list = isinstance(X, list | tuple) and len(X) > 0
+    return is_list and all(isinstance(x, Source | np.memmap) and len(x.shape) == 2 for x in X)
+
+
 def _has_slices(X: Any) -> bool:
     """Return whether something is an array of its own kind, such as an h5py dataset."""
-    has_names = all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
-    return has_names and isinstance(X.dtype, np.dtype)
+    return all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))

@@ -40,6 +40,8 @@ class ImagePatches(Source):
     no_data : float, optional
         The value, which may be NaN, of pixels without data; by default what the file says, if it
         says anything. Only used without a mask.
+    dataset : str, optional
+        Name of the image in a ``.mat`` file; needed if there are several.
 
     Attributes
     ----------
@@ -61,9 +63,10 @@ class ImagePatches(Source):
         scale: bool = True,
         *,
         no_data: float | None = None,
+        dataset: str | None = None,
     ) -> None:
         if isinstance(image, str | os.PathLike):
-            image, declared = open_image(image)
+            image, declared = open_image(image, dataset)
             no_data = declared if no_data is None else no_data
         if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
             raise ValueError(
@@ -72,6 +75,8 @@ class ImagePatches(Source):
             )
         if image.dtype.kind not in "fiub":
             raise ValueError(f"image must be real, got {image.dtype}.")
+        if image.dtype.kind == "f" and image.dtype.itemsize > 8:
+            raise ValueError(f"image must be float64 at most, got {image.dtype}. Convert it.")
         height, width = _pair(patch_size, "patch_size")
         if height > image.shape[0] or width > image.shape[1]:
             raise ValueError(
@@ -122,8 +127,8 @@ class ImagePatches(Source):
 
 
 def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, int | np.integer) else tuple(value)
-    if len(pair) != 2 or any(int(v) != v or v < 1 for v in pair):
+    pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
+    if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
         raise ValueError(f"{name} must be one or two integers of at least 1, got {value!r}.")
     return int(pair[0]), int(pair[1])
 

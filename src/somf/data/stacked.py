@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.chunks import runs
 from somf.data.source import CsrSource, Source
 from somf.typing import Array, Ints, Rows
 
@@ -36,9 +37,13 @@ class StackedSource(Source):
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.is_in_memory = all(part.is_in_memory for part in parts)
-        if any(part.chunk_starts is not None for part in parts):
+        longest = max(_longest_chunk(part) for part in parts)
+        if longest:
             self.chunk_starts = np.concatenate(
-                [start + _chunks(part) for start, part in zip(self.starts, parts, strict=False)]
+                [
+                    start + _runs(part, longest)
+                    for start, part in zip(self.starts, parts, strict=False)
+                ]
             )
 
     @property
@@ -87,6 +92,14 @@ class StackedSource(Source):
             super().read(start, stop, out)
 
 
-def _chunks(part: Source) -> Ints:
-    """Return where chunks start; where any row is as cheap as any other, each is a chunk."""
-    return np.arange(part.shape[0]) if part.chunk_starts is None else part.chunk_starts
+def _longest_chunk(part: Source) -> int:
+    if part.chunk_starts is None:
+        return 0
+    return int(np.diff(part.chunk_starts, append=part.shape[0]).max())
+
+
+def _runs(part: Source, longest: int) -> Ints:
+    """Return where runs start, as long as the chunks of other parts: all share one buffer."""
+    if part.chunk_starts is None:
+        return np.arange(0, part.shape[0], longest)
+    return runs(part.chunk_starts, part.shape[0], longest)
