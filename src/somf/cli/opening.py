@@ -1,0 +1,153 @@
+"""From the files and flags of a command line to samples."""
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from somf.cli.parameters import Function, option_for, with_options
+from somf.data import ImagePatches, Source, open_source
+from somf.data.images import READERS
+from somf.data.opening import IMAGES
+from somf.estimators import MatrixFactorization
+from somf.tensorfile import DamagedFileError
+
+ROWS = "none"
+"""The value of --patches that asks for the rows of a matrix."""
+
+
+class Size(click.ParamType):
+    """Two numbers such as 16x16, or one that stands for both.
+
+    Parameters
+    ----------
+    word : str, optional
+        A word that is taken as well.
+    """
+
+    name = "HxW"
+
+    def __init__(self, word: str | None = None) -> None:
+        self.word = word
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int] | str:
+        """Return the two numbers, or the word."""
+        if isinstance(value, tuple):  # click converts defaults again
+            return value
+        if value == self.word and self.word is not None:
+            return self.word
+        match = re.fullmatch(r"(\d+)(?:x(\d+))?", str(value))
+        if match is None or int(match[1]) == 0 or match[2] == "0":
+            self.fail(f"{value!r} is not of the form 16 or 16x16.", param, ctx)
+        return int(match[1]), int(match[2] or match[1])
+
+
+@dataclass(frozen=True)
+class Flags:
+    """How files are to be read; None is not given."""
+
+    patches: tuple[int, int] | str | None = None
+    stride: tuple[int, int] | None = None
+    center: bool | None = None
+    scale: bool | None = None
+    no_data: float | None = None
+    dataset: str | None = None
+    raw_shape: tuple[int, int] | None = None
+    raw_dtype: str | None = None
+    transposed: bool | None = None
+
+
+def data_options(command: Function) -> Function:
+    """Give a command the options of which `Flags` are made."""
+    options = (
+        click.Option(
+            ["--patches"],
+            type=Size(ROWS),
+            help="Samples are patches of this height and width of an image or cube; 'none' takes "
+            "the rows of a matrix, whatever a model was learned from.",
+        ),
+        click.Option(["--stride"], type=Size(), help=option_for("stride", ImagePatches).help),
+        option_for("center", ImagePatches),
+        option_for("scale", ImagePatches),
+        option_for("no_data", ImagePatches),
+        option_for("dataset", open_source),
+        click.Option(["--raw-shape"], type=Size(), help="Rows and columns of a file of raw numbers."),
+        click.Option(["--raw-dtype"], help="Type of raw numbers, such as uint16."),
+        option_for("transposed", open_source),
+    )
+    return with_options(*options)(command)
+
+
+def open_data(
+    paths: Sequence[str], flags: Flags, model: MatrixFactorization | None = None
+) -> Source:
+    """Open files as one source of samples.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    flags : Flags
+    model : MatrixFactorization, optional
+        Where flags do not say otherwise, patches are cut out as they were for this model.
+    """
+    geometry = None if model is None else getattr(model, "patches_", None)
+    if flags.patches == ROWS or (flags.patches is None and geometry is None):
+        return _rows(paths, flags)
+    if len(paths) > 1:
+        raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
+    path = paths[0]
+    if geometry is not None and _kind(path) not in READERS:
+        return _rows(paths, flags)  # no image can be of this kind
+    return _patches(path, flags, geometry or {})
+
+
+def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:
+    def setting(name: str, default: Any) -> Any:
+        given = getattr(flags, name)
+        return geometry.get(name, default) if given is None else given
+
+    size: Any = flags.patches or geometry["patch_size"]
+    settings = {
+        "stride": setting("stride", 1),
+        "center": setting("center", True),
+        "scale": setting("scale", True),
+    }
+    patches = ImagePatches(path, size, **settings, no_data=flags.no_data)
+    if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
+        # This file does not say which value stands for no data, but that of the model did.
+        patches = ImagePatches(path, size, **settings, no_data=geometry["no_data"])
+    if patches.shape[0] == 0:
+        raise DamagedFileError(f"{path!r} has no patch of {size} in which all pixels have data.")
+    return patches
+
+
+def _rows(paths: Sequence[str], flags: Flags) -> Source:
+    for path in paths:
+        if os.path.isfile(path) and _kind(path) in IMAGES:
+            raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
+    try:
+        return open_source(
+            paths[0] if len(paths) == 1 else list(paths),
+            dataset=flags.dataset,
+            shape=flags.raw_shape,
+            dtype=flags.raw_dtype,
+            transposed=bool(flags.transposed),
+        )
+    except TypeError as error:  # NumPy does not know the type
+        raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
+    except DamagedFileError as error:
+        if "got 3D array" in str(error):
+            raise DamagedFileError(
+                f"{paths[0]!r} is an array of three dimensions. If it is an image, say "
+                "--patches 16x16, or another size."
+            ) from error
+        raise
+
+
+def _kind(path: str) -> str:
+    return os.path.splitext(path)[1].lower()
