@@ -144,7 +144,7 @@ def draw_curve(model: DictionaryLearning) -> Figure:
     """Draw how the test objective came down."""
     figure: Figure = plt.figure(figsize=(6.4, 4), layout="constrained")
     ax = figure.add_subplot()
-    plot_history(model.history_, ax=ax)
+    plot_history(model, ax=ax)
     ax.set_title(f"{model.n_components} atoms, 1 value in {model.reduction:g} per iteration")
     ax.set_ylabel("objective on test patches")
     ax.grid(alpha=0.3)
