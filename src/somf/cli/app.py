@@ -15,6 +15,7 @@ from somf.cli.demo import demo
 from somf.cli.fit import fit
 from somf.cli.info import info
 from somf.cli.pictures import plot, report
+from somf.cli.talk import examples
 from somf.cli.use import score, transform
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
@@ -67,16 +68,18 @@ def _ended_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@click.group(cls=Application, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    epilog=examples(
+        "somf info scene.npy",
+        "somf fit scene.npy --patches 8x8 --components 20 --density 0.1 -o atoms.somf",
+        "somf score atoms.somf scene.npy",
+    ),
+    cls=Application,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(somf.__version__, prog_name="somf")
 def application() -> None:
     """Learn dictionaries of matrices that are huge in both dimensions.
-
-    \b
-    Examples:
-      somf info scene.npy
-      somf fit scene.npy --patches 8x8 --components 20 --density 0.1 -o atoms.somf
-      somf score atoms.somf scene.npy
 
     Exit codes: 0 fine, 1 something is wrong with data or files, 2 wrong options, 130 and 143 ended
     by Ctrl-C and SIGTERM.

@@ -31,5 +31,7 @@ def make_way(path: str) -> None:
     """Remove a folder, such as a Zarr array, that is to be replaced; files are replaced as such."""
     if os.path.isdir(path):
         if not any(os.path.exists(os.path.join(path, name)) for name in ("zarr.json", ".zarray")):
-            raise FileExistsError(f"{path!r} is a folder that is not a Zarr array. Remove it first.")
+            raise FileExistsError(
+                f"{path!r} is a folder that is not a Zarr array. Remove it first."
+            )
         shutil.rmtree(path)

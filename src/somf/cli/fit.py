@@ -6,15 +6,21 @@ from typing import Any
 import click
 
 from somf.cli.files import check_free, force_option
-from somf.cli.opening import Flags, data_options, open_data
+from somf.cli.opening import Flags, data_options, naming, open_data
 from somf.cli.parameters import FOR_PYTHON, estimator_for, estimator_options
 from somf.cli.runfile import config_option, write
-from somf.cli.talk import Talk, talking
+from somf.cli.talk import Talk, examples, talking
 from somf.config import AUTO
 from somf.estimators import MatrixFactorization
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        "somf fit scene.npy --patches 8x8 --components 20 --validation 0.05 -o scene.somf",
+        "somf fit rows.npy --components 20 --density 0.1 --checkpoint rows.checkpoint -o rows.somf",
+        "somf fit --config scene.somf.toml --epochs 2 -o longer.somf",
+    )
+)
 @click.argument("data", nargs=-1)
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The model file to write.")
 @click.option(
@@ -27,7 +33,7 @@ from somf.estimators import MatrixFactorization
 @force_option
 @talking
 @estimator_options
-@data_options
+@data_options()
 def fit(
     data: tuple[str, ...],
     output: str | None,
@@ -44,12 +50,6 @@ def fit(
     --patches an image (.npy, ENVI, TIFF, .mat, PNG, JPEG). Beside the model there will be a TOML
     file that repeats the run. With --checkpoint, a run that was ended by whatever goes on if it is
     called again as it was.
-
-    \b
-    Examples:
-      somf fit scene.npy --patches 8x8 --components 20 --alpha 0.1 --validation 0.05 -o scene.somf
-      somf fit rows.npy --components 20 --density 0.1 --checkpoint rows.checkpoint -o rows.somf
-      somf fit --config scene.somf.toml --epochs 2 -o longer.somf
     """
     if not data:
         raise click.UsageError("Missing argument 'DATA...'.")
@@ -59,12 +59,18 @@ def fit(
     estimator = estimator_for(problem, options, talk.verbose)
     toml = f"{output}.toml"
     check_free(output, toml, force=force)
-    source = open_data(data, flags)
-    estimator.fit(source, validation=_validation(validation, flags))
+    source, held_out = open_data(data, flags), _validation(validation, flags)
+    with naming(data):
+        estimator.fit(source, validation=held_out)
     estimator.save(output, state=state)
-    used = _parameters_in_use(estimator)
-    run = {"data": data, "output": output, "validation": validation, "problem": problem}
-    write(toml, fit, run | {"state": state or None} | asdict(flags) | used)
+    run = {
+        "data": data,
+        "output": output,
+        "validation": held_out if isinstance(held_out, float) else validation,
+        "state": state or None,
+        "problem": problem,
+    }
+    write(toml, fit, run | asdict(flags) | _parameters_in_use(estimator))
     talk.result({"model": output, "repeat_with": toml, **_summary(estimator)})
 
 
@@ -82,8 +88,8 @@ def _parameters_in_use(estimator: MatrixFactorization) -> dict[str, Any]:
     """Return all parameters, also those that were left to their defaults, which may change."""
     from numba.core import config
 
-    params = estimator.get_params(deep=False)
-    for name in FOR_PYTHON:
+    params: dict[str, Any] = estimator.get_params(deep=False)
+    for name in (*FOR_PYTHON, "checkpoint"):  # the run is to be repeated, not to be found done
         del params[name]
     if params["alpha"] != AUTO:
         del params["code_density"]
@@ -99,6 +105,7 @@ def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
         "atoms": len(estimator.components_),
         "features": estimator.n_features_in_,
         "alpha": estimator.alpha_,
+        "wanted_density": estimator.code_density if estimator.alpha == AUTO else None,
         "samples_seen": estimator.n_samples_seen_,
         "seconds": seconds,
         "samples_per_second": estimator.n_samples_seen_ / max(seconds, 1e-9),

@@ -7,9 +7,9 @@ import click
 import numpy as np
 
 from somf import modelfile
-from somf.cli.opening import Flags, Size, open_data
-from somf.cli.parameters import option_for
-from somf.cli.talk import Talk, talking
+from somf.cli.opening import Flags, open_data, raw_dtype, raw_shape
+from somf.cli.parameters import option_for, with_options
+from somf.cli.talk import Talk, examples, talking
 from somf.data import CsrSource, Source, open_source
 from somf.data.images import READERS, open_image
 from somf.data.numpyfiles import map_npy
@@ -24,34 +24,24 @@ N_SAMPLES = 32
 """Samples whose norm is looked at, since alpha is on its scale."""
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        "somf info scene.npy",
+        "somf info scene.somf --json",
+    )
+)
 @click.argument("path")
-@click.option("--dataset", help=option_for("dataset", open_source).help)
-@click.option("--raw-shape", type=Size(), help="Rows and columns of a file of raw numbers.")
-@click.option("--raw-dtype", help="Type of raw numbers, such as uint16.")
 @talking
-def info(
-    path: str,
-    dataset: str | None,
-    raw_shape: tuple[int, int] | None,
-    raw_dtype: str | None,
-    talk: Talk,
-) -> None:
-    """Say what a file is: data, a model or a checkpoint.
-
-    \b
-    Examples:
-      somf info scene.npy
-      somf info scene.somf --json
-    """
+@with_options(option_for("dataset", open_source), raw_shape, raw_dtype)
+def info(path: str, talk: Talk, **options: Any) -> None:
+    """Say what a file is: data, a model or a checkpoint."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path!r}.")
     kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
     if _is_image(path, kind):
         talk.result(_image(path))
-    elif kind in DATA or os.path.isdir(path) or raw_shape is not None or raw_dtype is not None:
-        flags = Flags(dataset=dataset, raw_shape=raw_shape, raw_dtype=raw_dtype)
-        talk.result(_matrix(path, open_data([path], flags)))
+    elif kind in DATA or os.path.isdir(path) or any(options.values()):
+        talk.result(_matrix(path, open_data([path], Flags(**options))))
     else:
         talk.result(_model(path, load(path)))
 

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,32 +20,19 @@ ROWS = "none"
 """The value of --patches that asks for the rows of a matrix."""
 
 
-class Size(click.ParamType):
-    """Two numbers such as 16x16, or one that stands for both.
+def size(value: Any) -> tuple[int, int]:
+    """Return two numbers given as 16x16, or as one that stands for both."""
+    if isinstance(value, tuple):  # click converts some values twice
+        return value
+    match = re.fullmatch(r"([1-9]\d*)(?:x([1-9]\d*))?", str(value))
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form 16 or 16x16.")
+    return int(match[1]), int(match[2] or match[1])
 
-    Parameters
-    ----------
-    word : str, optional
-        A word that is taken as well.
-    """
 
-    name = "HxW"
-
-    def __init__(self, word: str | None = None) -> None:
-        self.word = word
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int] | str:
-        """Return the two numbers, or the word."""
-        if isinstance(value, tuple):  # click converts defaults again
-            return value
-        if value == self.word and self.word is not None:
-            return self.word
-        match = re.fullmatch(r"(\d+)(?:x(\d+))?", str(value))
-        if match is None or int(match[1]) == 0 or match[2] == "0":
-            self.fail(f"{value!r} is not of the form 16 or 16x16.", param, ctx)
-        return int(match[1]), int(match[2] or match[1])
+def size_or_none(value: Any) -> tuple[int, int] | str:
+    """Return two numbers, or the word that asks for rows."""
+    return ROWS if value == ROWS else size(value)
 
 
 @dataclass(frozen=True)
@@ -62,25 +50,47 @@ class Flags:
     transposed: bool | None = None
 
 
-def data_options(command: Function) -> Function:
-    """Give a command the options of which `Flags` are made."""
-    options = (
+raw_shape = click.Option(
+    ["--raw-shape"], type=size, metavar="NxP", help="Rows and columns of a file of raw numbers."
+)
+raw_dtype = click.Option(["--raw-dtype"], help="Type of raw numbers, such as uint16.")
+
+
+def data_options(default: str | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that gives a command the options of which `Flags` are made.
+
+    Parameters
+    ----------
+    default : str, optional
+        What to say of how patches are cut out if nothing is said; by default what `ImagePatches`
+        does.
+    """
+    return with_options(
         click.Option(
             ["--patches"],
-            type=Size(ROWS),
+            type=size_or_none,
+            metavar="HxW",
             help="Samples are patches of this height and width of an image or cube; 'none' takes "
             "the rows of a matrix, whatever a model was learned from.",
         ),
-        click.Option(["--stride"], type=Size(), help=option_for("stride", ImagePatches).help),
-        option_for("center", ImagePatches),
-        option_for("scale", ImagePatches),
+        click.Option(
+            ["--stride"],
+            type=size,
+            metavar="HxW",
+            help=option_for("stride", ImagePatches, default=default).help,
+        ),
+        option_for("center", ImagePatches, default=default),
+        option_for("scale", ImagePatches, default=default),
         option_for("no_data", ImagePatches),
         option_for("dataset", open_source),
-        click.Option(["--raw-shape"], type=Size(), help="Rows and columns of a file of raw numbers."),
-        click.Option(["--raw-dtype"], help="Type of raw numbers, such as uint16."),
+        raw_shape,
+        raw_dtype,
         option_for("transposed", open_source),
     )
-    return with_options(*options)(command)
+
+
+OF_THE_MODEL = "as for the model"
+"""What to say of defaults that a model has."""
 
 
 def open_data(
@@ -111,18 +121,20 @@ def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:
         given = getattr(flags, name)
         return geometry.get(name, default) if given is None else given
 
-    size: Any = flags.patches or geometry["patch_size"]
+    patch_size: Any = flags.patches or geometry["patch_size"]
     settings = {
         "stride": setting("stride", 1),
         "center": setting("center", True),
         "scale": setting("scale", True),
     }
-    patches = ImagePatches(path, size, **settings, no_data=flags.no_data)
+    patches = ImagePatches(path, patch_size, **settings, no_data=flags.no_data)
     if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
         # This file does not say which value stands for no data, but that of the model did.
-        patches = ImagePatches(path, size, **settings, no_data=geometry["no_data"])
+        patches = ImagePatches(path, patch_size, **settings, no_data=geometry["no_data"])
     if patches.shape[0] == 0:
-        raise DamagedFileError(f"{path!r} has no patch of {size} in which all pixels have data.")
+        raise DamagedFileError(
+            f"{path!r} has no patch of {patch_size} in which all pixels have data."
+        )
     return patches
 
 
@@ -147,6 +159,17 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
                 "--patches 16x16, or another size."
             ) from error
         raise
+
+
+@contextmanager
+def naming(paths: Sequence[str]) -> Iterator[None]:
+    """Let errors about data, which is read long after it was opened, name the file."""
+    try:
+        yield
+    except ValueError as error:
+        if any(path in str(error) for path in paths):
+            raise
+        raise DamagedFileError(f"{', '.join(paths)}: {error}") from error
 
 
 def _kind(path: str) -> str:

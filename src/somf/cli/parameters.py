@@ -36,23 +36,12 @@ DEFAULT_SEED = 0
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class NumberOr(click.ParamType):
-    """A number, or a word that stands for one.
-
-    Parameters
-    ----------
-    word : str
-    """
-
-    def __init__(self, word: str) -> None:
-        self.word = word
-        self.name = f"float|{word}"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float | str:
-        """Return the number or the word."""
-        return self.word if value == self.word else float(click.FLOAT.convert(value, param, ctx))
+def number_or_auto(value: Any) -> float | str:
+    """Return a number, or the word that asks for one to be found."""
+    try:
+        return AUTO if value == AUTO else float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number or {AUTO!r}.") from error
 
 
 def documented(thing: Any) -> dict[str, tuple[str, str]]:
@@ -69,10 +58,12 @@ def documented(thing: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
-def option_for(name: str, thing: Any, flag: str | None = None) -> click.Option:
+def option_for(
+    name: str, thing: Any, flag: str | None = None, default: str | None = None
+) -> click.Option:
     """Return an option for a parameter of a class or function.
 
-    It has no default: a parameter that is not given is left to what has it.
+    It has no value unless it is given: a default is left to what has the parameter.
 
     Parameters
     ----------
@@ -80,19 +71,23 @@ def option_for(name: str, thing: Any, flag: str | None = None) -> click.Option:
         The parameter.
     thing : class or function
     flag : str, optional
-        The option, without dashes; by default the name of the parameter.
+        The option, without dashes; by default what `SHORTER` or the parameter is called.
+    default : str, optional
+        What to say of the default; by default what the signature says.
     """
     kind, text = documented(thing)[name]
-    default = inspect.signature(thing).parameters[name].default
-    flag = flag or name.replace("_", "-")
+    flag = flag or flag_of(name).removeprefix("--")
     is_switch = kind.startswith("bool")
-    is_told = default is not None and default is not inspect.Parameter.empty
+    if default is None:
+        value = inspect.signature(thing).parameters[name].default
+        default = "" if value in (None, inspect.Parameter.empty) else str(value)
+        default = default.lower() if is_switch else default
     return click.Option(
         [f"--{flag}/--no-{flag}" if is_switch else f"--{flag}", name],
         type=click.BOOL if is_switch else _type(kind),
         default=None,
-        help=text,
-        show_default=str(default).lower() if is_switch else str(default) if is_told else False,
+        help=f"{text}  [default: {default}]" if default else text,
+        metavar="FLOAT|auto" if "float or" in kind else None,
     )
 
 
@@ -100,28 +95,23 @@ def _type(kind: str) -> Any:
     """Return the type of an option, given that of a parameter in the words of its docstring."""
     if choices := re.match(r"\{(.*?)\}", kind):
         return click.Choice(re.findall(r'"(.*?)"', choices[1]))
-    if word := re.match(r'float or "(\w+)"', kind):
-        return NumberOr(word[1])
-    return next(
-        (t for name, t in TYPES.items() if kind.startswith(name)),
-        click.STRING,
-    )
+    return next((t for start, t in TYPES.items() if kind.startswith(start)), click.STRING)
 
 
 TYPES: dict[str, Any] = {
-    "int": click.INT,
+    f'float or "{AUTO}"': number_or_auto,
     "float": click.FLOAT,
+    "int": click.INT,
     "path-like": click.Path(),
 }
+"""Types of options by how those of parameters begin."""
 
 
 def estimator_options(command: Function) -> Function:
     """Give a command --problem, and all parameters of the estimators as options."""
     names = [n for n in inspect.signature(MatrixFactorization).parameters if n not in FOR_PYTHON]
-    options = [option_for(name, MatrixFactorization, SHORTER.get(name)) for name in names]
-    for option in options:
-        if option.name == "random_state":
-            option.show_default = str(DEFAULT_SEED)
+    others = {"random_state": str(DEFAULT_SEED)}
+    options = [option_for(n, MatrixFactorization, default=others.get(n)) for n in names]
     problem = click.Option(
         ["--problem"],
         type=click.Choice(list(PROBLEMS)),

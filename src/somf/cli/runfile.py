@@ -1,6 +1,5 @@
 """Runs as TOML files: options that come from one, and the file that repeats a run."""
 
-import os
 import tomllib
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +10,8 @@ import tomli_w
 import somf
 
 HEAD = """\
-# The run that wrote {output}, by somf {version}. To repeat it:
-#   somf fit --config {name} --force
+# The run of somf {version} that wrote {output}. To repeat it, in the same folder:
+#   somf fit --config {path} --force
 """
 
 NOT_IN_FILES = ("config", "force", "quiet", "as_json", "help")
@@ -37,7 +36,9 @@ def _use(ctx: click.Context, path: str) -> None:
         with open(path, "rb") as file:
             values = tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{path!r} is not TOML: {error}.", param_hint="--config") from error
+        raise click.BadParameter(
+            f"{path!r} is not TOML: {error}.", param_hint="--config"
+        ) from error
     except OSError as error:
         raise click.ClickException(f"{path!r} cannot be read: {error.strerror}.") from error
     keys = _keys(ctx.command)
@@ -76,10 +77,12 @@ def write(path: str, command: click.Command, values: Mapping[str, Any]) -> None:
     values : mapping
         Of its parameters, by their names; None is not given.
     """
-    keys = {name: key for key, name in _keys(command).items()}
-    found = {keys[name]: _plain(value) for name, value in values.items() if value is not None}
-    name = os.path.basename(path)
-    head = HEAD.format(output=name.removesuffix(".toml"), version=somf.__version__, name=name)
+    found = {
+        key: _plain(values[name])
+        for key, name in _keys(command).items()
+        if values.get(name) is not None
+    }
+    head = HEAD.format(output=values["output"], version=somf.__version__, path=path)
     with open(path, "w", encoding="utf-8") as file:
         file.write(head + "\n" + tomli_w.dumps(found))
 

@@ -81,8 +81,13 @@ class Talk:
             logger.setLevel(before)
 
 
-def _warn(message: Warning | str, *_: Any) -> None:
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     click.echo(f"Warning: {message}", err=True)
+
+
+def examples(*lines: str) -> str:
+    """Return command lines for the end of a help text, which click is to leave as they are."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def talking(command: Callable[..., None]) -> Callable[..., None]:

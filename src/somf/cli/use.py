@@ -8,9 +8,9 @@ import click
 import numpy as np
 
 from somf.cli.files import check_free, force_option, make_way
-from somf.cli.opening import Flags, data_options, open_data
-from somf.cli.parameters import Function, SHORTER, option_for, with_options
-from somf.cli.talk import Talk, talking
+from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
+from somf.cli.parameters import Function, option_for, with_options
+from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
 from somf.problems import load
@@ -19,8 +19,11 @@ from somf.typing import Array
 
 def model_and_data(command: Function) -> Callable[..., Any]:
     """Give a command arguments for a model and data, and options for how to use the model."""
-    where = [option_for(n, MatrixFactorization, SHORTER.get(n)) for n in ("device", "n_threads")]
-    command = with_options(*where)(data_options(command))
+    where = (
+        option_for(name, MatrixFactorization, default=OF_THE_MODEL)
+        for name in ("device", "n_threads")
+    )
+    command = with_options(*where)(data_options(OF_THE_MODEL)(command))
     command = click.argument("data", nargs=-1, required=True)(command)
     return click.argument("model", type=click.Path(dir_okay=False))(command)
 
@@ -35,7 +38,12 @@ def open_both(
     return estimator, open_data(data, flags, estimator)
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        "somf transform scene.somf scene.npy -o codes.npz",
+        "somf transform rows.somf rows.npy -o codes.npy",
+    )
+)
 @click.option(
     "-o",
     "--output",
@@ -52,11 +60,6 @@ def transform(
     """Write the codes of DATA on the atoms of MODEL, a chunk at a time.
 
     A model that was learned from patches cuts patches in the same way out of an image.
-
-    \b
-    Examples:
-      somf transform scene.somf scene.npy -o codes.npz
-      somf transform rows.somf rows.npy -o codes.npy
     """
     kind = os.path.splitext(output)[1].lower()
     if kind not in (".npy", ".npz", ".zarr"):
@@ -66,11 +69,17 @@ def transform(
     check_free(output, force=force)
     estimator, source = open_both(model, data, talk, options)
     make_way(output)
-    codes = estimator.transform(source, out=output, sparse=kind == ".npz")
+    with naming(data):
+        codes = estimator.transform(source, out=output, sparse=kind == ".npz")
     talk.result({"codes": output, "samples": int(codes.shape[0]), "atoms": int(codes.shape[1])})
 
 
-@click.command
+@click.command(
+    epilog=examples(
+        "somf score scene.somf scene.npy",
+        "somf score rows.somf rows.npy --gap --json",
+    )
+)
 @click.option("--gap", is_flag=True, help="Compute also the stationarity gap, in another pass.")
 @talking
 @model_and_data
@@ -79,15 +88,11 @@ def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: A
 
     The objective is the mean over samples of what learning minimises. The stationarity gap says
     how far the atoms are from a stationary point of the objective on this data.
-
-    \b
-    Examples:
-      somf score scene.somf scene.npy
-      somf score rows.somf rows.npy --gap --json
     """
     estimator, source = open_both(model, data, talk, options)
     usage = Usage((source.shape[0], len(estimator.components_)), estimator.components_.dtype)
-    estimator.transform(source, out=usage)
+    with naming(data):
+        estimator.transform(source, out=usage)
     talk.result(
         {
             "samples": source.shape[0],
