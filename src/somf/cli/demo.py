@@ -12,6 +12,9 @@ from somf.cli.scenes import indian_pines
 from somf.cli.talk import Talk, examples, talking
 from somf.problems import load
 
+N_LEFT = 105
+"""Columns of the scene to learn from; the others are to test on."""
+
 
 @click.command(
     epilog=examples(
@@ -48,27 +51,25 @@ def demo(
 ) -> None:
     """Learn a dictionary of the AVIRIS scene Indian Pines, and look at it.
 
-    It shows 145 x 145 pixels of farmland in 200 bands of light. Every step is a command that is
-    shown before it runs.
+    It shows 145 x 145 pixels of farmland in 200 bands of light. Patches of the left part are
+    learned from, those of the right part tested on. Every step is a command, which is shown.
     """
-    scene, model = (os.path.join(output, name) for name in ("scene.npy", "scene.somf"))
-    pixels = indian_pines()
+    names = ("left.npy", "right.npy", "left.somf", "atoms.png", "report.html")
+    left, right, model, picture, page = (os.path.join(output, name) for name in names)
+    scene = indian_pines()
     os.makedirs(output, exist_ok=True)
-    check_free(scene, force=force)
-    np.save(scene, pixels)
+    check_free(left, right, force=force)
+    # Neighbouring patches overlap, so those to test on must come from another part of the scene.
+    np.save(left, scene[:, :N_LEFT])
+    np.save(right, scene[:, N_LEFT:])
     height, width = patches
-    learning = (
-        f"--patches {height}x{width} --components {components} --reduction {reduction:g} "
-        "--validation 0.05"
-    )
-    _run(talk, force, "info", scene)
-    _run(talk, force, "fit", scene, *learning.split(), "-o", model)
-    _run(talk, force, "score", model, scene, "--stride", "7")
-    for kind in ("atoms", "history"):
-        picture = os.path.join(output, f"{kind}.png")
-        _run(talk, force, "plot", model, "--kind", kind, "-o", picture)
-    page = os.path.join(output, "report.html")
-    _run(talk, force, "report", model, scene, "--stride", "7", "-o", page)
+    learning = f"--patches {height}x{width} --components {components} --reduction {reduction:g}"
+    testing = ("--record-every", "2000", "--validation", right)
+    _run(talk, force, "info", left)
+    _run(talk, force, "fit", left, *learning.split(), *testing, "-o", model)
+    _run(talk, force, "score", model, right)
+    _run(talk, force, "plot", model, right, "-o", picture)
+    _run(talk, force, "report", model, right, "-o", page)
     if talk.as_json:
         history = load(model).history_
         talk.result({"folder": output, "model": model, "objective": history["objective"][-1]})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -65,8 +65,10 @@ class Talk:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Pass on what the library logs and warns of for as long as the context lasts."""
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(message)s"))
+        if any(isinstance(handler, Listener) for handler in logger.handlers):
+            yield  # a command that is run by another one
+            return
+        handler = Listener()
         is_terse = self.quiet or self.as_json or self.verbose  # a progress bar shows it better
         before = logger.level
         logger.addHandler(handler)
@@ -79,6 +81,10 @@ class Talk:
         finally:
             logger.removeHandler(handler)
             logger.setLevel(before)
+
+
+class Listener(logging.StreamHandler[TextIO]):
+    """Passes on what is logged to stderr, as it is."""
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
