@@ -25,7 +25,7 @@ from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
 
-TRIAL_SAMPLES, MOST_EPOCHS = 4000, 4
+TRIAL_SAMPLES, MOST_EPOCHS = 4000, 10
 """Samples of a trial of one epoch (half of them for more), and epochs of any trial."""
 
 FIRST_LOOK = 250
