@@ -110,7 +110,7 @@ def draw_atoms(
 
     pictures = figure.add_subplot(grid[:, 0])
     plot_atoms(
-        components, patch_shape, n_atoms=48, order=order, n_columns=8, colors=colors, ax=pictures
+        components, patch_shape, n_atoms=50, order=order, n_columns=5, colors=colors, ax=pictures
     )
     pictures.set_title("Atoms, most used first")
     thirds = np.array_split(wavelengths, 3)

@@ -107,14 +107,14 @@ def _draw_as_pictures(
 ) -> None:
     n, height, width = atoms.shape[:3]
     with_spectra = has_spectra(atoms.shape[1:])
-    margin = 2 * width if with_spectra else 0
+    margin = width * 3 // 2 if with_spectra else 0
     corners = _corners(n, height + 4, width + 4 + margin, n_columns)
     ax.imshow(_mosaic(as_pictures(atoms), corners, margin, _rgb(colors[:n])))
     if not with_spectra:
         return
     spectra, usual = atoms.mean(axis=(1, 2)), mean.mean(axis=(0, 1))
     low, high = min(spectra.min(), usual.min()), max(spectra.max(), usual.max())
-    places, size = corners + np.array([2, width + 4]), (height, 1.7 * width)
+    places, size = corners + np.array([2, width + 4]), (height, 1.3 * width)
     _draw_curves(ax, np.tile(usual, (n, 1)), low, high, places, size, [FAINT], 2)
     _draw_curves(ax, spectra, low, high, places, size, _filled_up(colors, n))
 

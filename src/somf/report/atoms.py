@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from somf.pictures import as_curves, as_pictures, has_spectra
-from somf.report.charts import number
+from somf.report.charts import number, rounded
 from somf.report.measurement import Measurement
 from somf.typing import Array, Ints
 
@@ -23,7 +23,10 @@ MOST_PIXELS = 2**20
 """Pixels of all pictures together: 32 x 32 for each of 1024 atoms."""
 LARGEST_SIDE = 128
 """Pixels along the side of a picture."""
-CURVE_POINTS = 128
+MOST_POINTS = 2**17
+"""Points of all curves together: 128 for each of 1024 atoms."""
+LONGEST_CURVE = 256
+"""Points of one curve."""
 N_FEATURES_NAMED = 8
 LONGEST_NAME = 60
 BOX = (1000, 500)
@@ -50,16 +53,20 @@ def atom_list(
     curves, usual = _curves(components, patch_shape, order)
     kind = "spectral" if has_spectra(patch_shape) else "curves" if patch_shape is None else "plain"
     parts = [usual, f'<ol id="atom-list" class="{kind}">']
+    names = getattr(model, "feature_names_in_", None)
     for place, j in enumerate(order):
         known, words = _known_of(components[j], int(j), measurement)
+        title = ""
         if patch_shape is None:
-            names = getattr(model, "feature_names_in_", None)
-            known["features"] = json.dumps(_largest(components[j], names))
+            largest = _largest(components[j], names)
+            known["features"] = json.dumps(largest)
+            if names is not None:
+                title = f"<em>{escape(', '.join(name for name, _ in largest[:3]))}</em>"
         data = " ".join(f'data-{key}="{escape(str(value))}"' for key, value in known.items())
         unused = ' class="unused"' if known.get("usage") == 0 else ""
         parts.append(
             f'<li{unused} {data}><button type="button" aria-haspopup="dialog" '
-            f'aria-label="Atom {j}, {words}">{pictures[place]}{curves[place]}'
+            f'aria-label="Atom {j} {words}">{pictures[place]}{curves[place]}{title}'
             f"<span>{j}</span><small>{words}</small></button></li>"
         )
     return "\n".join([*parts, "</ol>"])
@@ -73,9 +80,9 @@ def _known_of(atom: Array, j: int, measurement: Measurement | None) -> tuple[dic
         "filled": f"{np.mean(atom != 0):.4g}",
     }
     if measurement is None:
-        return known, "usage not measured"
+        return known, ""
     usage, size = float(measurement.usage[j]), float(measurement.size[j])
-    known |= {"usage": float(f"{usage:.6g}"), "size": f"{size:.6g}"}
+    known |= {"usage": float(f"{usage:.6g}"), "size": f"{size:.3g}"}
     if measurement.density == 1:
         return known, f"mean size {size:.2g}"
     return known, f"{usage:.1%}" if usage else "unused"
@@ -129,24 +136,26 @@ def _curves(
     """Return an SVG curve for each atom, and what all of them have in the background."""
     if patch_shape is not None and not has_spectra(patch_shape):
         return [""] * len(order), ""
+    n_points = min(LONGEST_CURVE, MOST_POINTS // len(order))
     if patch_shape is None:
         values = components[order]
-        curves = as_curves(values, CURVE_POINTS)
+        curves = as_curves(values, n_points)
         low = np.minimum(curves.min(axis=1), 0)
         high = np.maximum(curves.max(axis=1), 0)
         usual = np.zeros((1, 2))
         what = "feature"
     else:
         spectra = components.reshape(-1, *patch_shape).mean(axis=(1, 2))
-        values, usual = spectra[order], as_curves(spectra.mean(axis=0)[None], CURVE_POINTS)
-        curves = as_curves(values, CURVE_POINTS)
+        values, usual = spectra[order], as_curves(spectra.mean(axis=0)[None], n_points)
+        curves = as_curves(values, n_points)
         low = np.full(len(order), min(curves.min(), usual.min()))
         high = np.full(len(order), max(curves.max(), usual.max()))
         what = "channel"
     is_shared = patch_shape is not None
     elements = [
         f'<svg class="curve" viewBox="-8 -8 {BOX[0] + 16} {BOX[1] + 16}" '
-        f'preserveAspectRatio="none" aria-hidden="true" data-low="{a:.3g}" data-high="{b:.3g}" '
+        'preserveAspectRatio="none" aria-hidden="true" '
+        f'data-low="{rounded(a)}" data-high="{rounded(b)}" '
         f'data-what="{what}" data-last="{number(values.shape[1] - 1)}">'
         + ('<use href="#usual"/>' if is_shared else _line(usual[0], a, b, "usual"))
         + f"{_line(curve, a, b, 'line')}</svg>"
@@ -173,7 +182,7 @@ def _largest(atom: Array, names: Array | None) -> list[tuple[str, str]]:
     largest = np.argpartition(-np.abs(atom), n - 1)[:n]
     largest = largest[np.argsort(-np.abs(atom[largest]), kind="stable")]
     return [
-        (f"feature {i}" if names is None else str(names[i])[:LONGEST_NAME], f"{atom[i]:.3g}")
+        (f"feature {i}" if names is None else str(names[i])[:LONGEST_NAME], rounded(atom[i]))
         for i in largest
         if atom[i] != 0
     ]

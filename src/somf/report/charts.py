@@ -58,8 +58,13 @@ def bar_chart(
 def number(value: float) -> str:
     """Return a number as a person writes it."""
     if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}".replace(",", "\u202f")
-    return f"{value:.4g}"
+        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
+    return rounded(value, 4)
+
+
+def rounded(value: float, n_digits: int = 3) -> str:
+    """Return a number in so many digits, with a sign that is a minus."""
+    return f"{value:.{n_digits}g}".replace("-", "−")
 
 
 class _Frame:

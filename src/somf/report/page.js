@@ -25,7 +25,7 @@
     if (className) made.className = className;
     return made;
   };
-  const percent = (value) => `${(100 * value).toFixed(1)} %`;
+  const percent = (value) => `${(100 * value).toFixed(1)}%`;
 
   const curveOf = (item) => {
     const small = item.querySelector("svg.curve");
@@ -40,7 +40,8 @@
 
   const factsOf = ({ usage, size, norm, filled }) => {
     const facts = [["norm", norm], ["entries not zero", percent(filled)]];
-    if (usage !== undefined) facts.unshift(["used by", `${percent(usage)} of samples`], ["mean size of codes", Number(size).toPrecision(3)]);
+    if (usage !== undefined)
+      facts.unshift(["samples that use it", percent(usage)], ["mean size of codes", size]);
     return facts.map(([name, value]) => {
       const pair = element("div");
       pair.append(element("dt", name), element("dd", value));
@@ -62,23 +63,24 @@
       row.append(...pair.map((text) => element("td", text)));
       return row;
     }));
-    byId("previous").disabled = !item.previousElementSibling;
-    byId("next").disabled = !item.nextElementSibling;
-    if (!dialog.open) dialog.showModal();
+    if (dialog.open) return;
+    dialog.showModal();
+    byId("close").focus();
   };
 
-  const turn = (item) => { if (item) show(item); };
+  const previous = () => show(current.previousElementSibling ?? list.lastElementChild);
+  const next = () => show(current.nextElementSibling ?? list.firstElementChild);
   list.addEventListener("click", (event) => {
     const item = event.target.closest("li");
     if (item) show(item);
   });
-  byId("previous").addEventListener("click", () => turn(current.previousElementSibling));
-  byId("next").addEventListener("click", () => turn(current.nextElementSibling));
+  byId("previous").addEventListener("click", previous);
+  byId("next").addEventListener("click", next);
   byId("close").addEventListener("click", () => dialog.close());
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   dialog.addEventListener("keydown", (event) => {
-    if (event.key === "ArrowLeft") turn(current.previousElementSibling);
-    if (event.key === "ArrowRight") turn(current.nextElementSibling);
+    if (event.key === "ArrowLeft") previous();
+    if (event.key === "ArrowRight") next();
   });
   // Escape closes a dialog by itself; the focus goes to the atom that was looked at last.
   dialog.addEventListener("close", () => current.querySelector("button").focus());

@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from somf.pictures import has_spectra, patch_shape_of
+from somf.plotting import HISTORY_LABELS
 from somf.report.atoms import MOST_ATOMS, atom_list
 from somf.report.charts import bar_chart, line_chart, number
 from somf.report.measurement import Measurement
@@ -120,7 +121,7 @@ def _facts(model: Any, measurement: Measurement | None) -> str:
         facts.append(("validation objective", f"{history['objective'][-1]:.5g}"))
     if measurement is not None:
         facts += [
-            ("objective on the data", f"{measurement.objective:.5g}"),
+            ("objective on data", f"{measurement.objective:.5g}"),
             ("code density", f"{measurement.density:.1%}"),
             ("atoms unused", number(measurement.n_unused)),
         ]
@@ -135,10 +136,11 @@ def _course(model: Any) -> str:
             "<code>fit(X, validation=0.1)</code> does so.</p>"
         )
     objective = history["objective"]
-    charts = (
-        (history["n_samples_seen"], "samples seen"),
-        (history["compute_seconds"], "seconds of computation"),
-    )
+    charts = [
+        (history[name], HISTORY_LABELS[name])
+        for name in ("n_samples_seen", "compute_seconds")
+        if len(history.get(name, ())) == len(objective)
+    ]
     change = (
         f"<p>From {objective[0]:.5g} at the start to {objective[-1]:.5g}, measured "
         f"{number(len(objective))} times on samples that were not learned from.</p>"
@@ -208,7 +210,7 @@ def _certificate(measurement: Measurement | None) -> str:
             "<code>model.objective(X)</code> and <code>model.stationarity_gap(X)</code> do.</p>"
         )
     objective, gap = measurement.objective, measurement.stationarity_gap
-    share = f", {gap / objective:.2g} of the objective" if objective > 0 else ""
+    share = f", {gap / objective:.1%} of the objective" if objective > 0 else ""
     return (
         '<dl class="facts">'
         f"<div><dt>objective</dt><dd>{objective:.6g}</dd></div>"

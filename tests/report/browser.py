@@ -1,10 +1,10 @@
 """A real browser without a window, spoken to over a pipe in the DevTools protocol."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
-import subprocess
 from contextlib import suppress
 
 import pytest
@@ -22,26 +22,27 @@ class Browser:
     """One page; `problems` collects what the console and the network have to complain about."""
 
     def __init__(self, profile):
-        command_read, self.command = os.pipe()
-        self.answer, answer_write = os.pipe()
-
-        def wire():  # the browser reads from 3 and writes to 4
-            ends = [os.dup(command_read), os.dup(answer_write)]
-            for end, number in zip(ends, (3, 4), strict=True):
-                os.dup2(end, number)
-
+        theirs_to_read, self.command = os.pipe()
+        self.answer, theirs_to_write = os.pipe()
+        # The browser reads from 3 and writes to 4; neither may be one of the ends by chance.
+        ends = [
+            fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (theirs_to_read, theirs_to_write)
+        ]
+        silence = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+        wires = [
+            (os.POSIX_SPAWN_DUP2, end, number) for end, number in zip(ends, (3, 4), strict=True)
+        ]
         flags = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
         quiet = ["--no-first-run", "--disable-background-networking", "--mute-audio"]
-        self.process = subprocess.Popen(
-            [EXECUTABLE, *flags, *quiet, "--remote-debugging-pipe", f"--user-data-dir={profile}"],
-            preexec_fn=wire,
-            close_fds=False,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+        wiring = ["--remote-debugging-pipe", f"--user-data-dir={profile}"]
+        self.process = os.posix_spawn(
+            EXECUTABLE,
+            [EXECUTABLE, *flags, *quiet, *wiring],
+            os.environ,
+            file_actions=silence + wires,
         )
-        os.close(command_read)
-        os.close(answer_write)
+        for end in (theirs_to_read, theirs_to_write, *ends):
+            os.close(end)
         self.waiting, self.n_sent, self.session, self.problems, self.requests = b"", 0, None, [], []
         self.events = []
         target = self.send("Target.createTarget", url="about:blank")["targetId"]
@@ -53,7 +54,7 @@ class Browser:
     def close(self):
         with suppress(RuntimeError, OSError):
             self.send("Browser.close")
-        self.process.wait(timeout=30)
+        os.waitpid(self.process, 0)
         os.close(self.command)
         os.close(self.answer)
 
@@ -82,9 +83,7 @@ class Browser:
     def _notice(self, event):
         method, params = event.get("method"), event.get("params", {})
         self.events.append(method)
-        if method in ("Runtime.exceptionThrown", "Log.entryAdded"):
-            self.problems.append(params)
-        elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
+        if method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
             self.problems.append(params)
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
@@ -120,6 +119,8 @@ class Browser:
         code = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
         self.send("Input.dispatchKeyEvent", type="keyDown", **code, **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", **code)
+        # What a key does may be done a moment later.
+        self.ask("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
 
     def resize(self, width, height):
         self.send(
