@@ -231,6 +231,9 @@ def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
         ("fit numbers.bin --raw-shape 3x3 --raw-dtype float99 -o m.somf", "float99"),
         ("transform rows.somf rows.npy -o codes.txt", "must end in .npy, .npz or .zarr"),
         ("transform rows.somf", "Missing"),
+        ("fit rows.npy --stride 2 -o m.somf", "--stride is for patches: say --patches 16x16"),
+        ("fit rows.npy --no-center -o m.somf", "--center is for patches"),
+        ("fit scene.npy --patches 4 --transposed -o m.somf", "--transposed is for matrices"),
         ("nonsense", "No such command"),
     ],
 )
@@ -316,7 +319,7 @@ def test_a_file_of_options_that_makes_no_sense_is_wrong_usage(somf_command, text
     [
         "rows.npy --components 6 --epochs 2 --validation 0.1 --surrogate incremental",
         "rows.npy --components 6 --density 0.2 --seed 5 --checkpoint rows.checkpoint",
-        "rows.npy --components 6 --problem nmf --alpha 0.05 --no-center",
+        "rows.npy --components 6 --problem nmf --alpha 0.05",
         "scene.npy --patches 4x6 --stride 2 --components 6 --no-scale --dtype float64",
     ],
 )

@@ -26,6 +26,14 @@ def _in_a_folder_with_data(tmp_path, monkeypatch):
     write_data()
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored():
+    """Undo what shells do to jobs in the background, which processes would inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def start(line):
     """Start a command."""
     return subprocess.Popen(

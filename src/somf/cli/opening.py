@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from somf.cli.parameters import Function, option_for, with_options
+from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
 from somf.data.images import READERS
 from somf.data.opening import IMAGES
@@ -49,6 +49,9 @@ class Flags:
     raw_dtype: str | None = None
     transposed: bool | None = None
 
+
+FOR_PATCHES = ("stride", "center", "scale", "no_data")
+FOR_ROWS = ("dataset", "raw_shape", "raw_dtype", "transposed")
 
 raw_shape = click.Option(
     ["--raw-shape"], type=size, metavar="NxP", help="Rows and columns of a file of raw numbers."
@@ -106,14 +109,21 @@ def open_data(
         Where flags do not say otherwise, patches are cut out as they were for this model.
     """
     geometry = None if model is None else getattr(model, "patches_", None)
-    if flags.patches == ROWS or (flags.patches is None and geometry is None):
+    wants_rows = flags.patches is None and geometry is None
+    can_be_image = _kind(paths[0]) in READERS
+    if flags.patches == ROWS or wants_rows or (flags.patches is None and not can_be_image):
+        _check_not_given(flags, FOR_PATCHES, "for patches: say --patches 16x16, or another size")
         return _rows(paths, flags)
+    _check_not_given(flags, FOR_ROWS, "for matrices, not for --patches")
     if len(paths) > 1:
         raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
-    path = paths[0]
-    if geometry is not None and _kind(path) not in READERS:
-        return _rows(paths, flags)  # no image can be of this kind
-    return _patches(path, flags, geometry or {})
+    return _patches(paths[0], flags, geometry or {})
+
+
+def _check_not_given(flags: Flags, names: Sequence[str], purpose: str) -> None:
+    for name in names:
+        if getattr(flags, name) is not None:
+            raise click.UsageError(f"{flag_of(name)} is {purpose}.")
 
 
 def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from somf.config import AUTO, Config
 from somf.estimators import MatrixFactorization
@@ -58,9 +59,7 @@ def documented(thing: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
-def option_for(
-    name: str, thing: Any, flag: str | None = None, default: str | None = None
-) -> click.Option:
+def option_for(name: str, thing: Any, default: str | None = None) -> click.Option:
     """Return an option for a parameter of a class or function.
 
     It has no value unless it is given: a default is left to what has the parameter.
@@ -70,20 +69,18 @@ def option_for(
     name : str
         The parameter.
     thing : class or function
-    flag : str, optional
-        The option, without dashes; by default what `SHORTER` or the parameter is called.
     default : str, optional
         What to say of the default; by default what the signature says.
     """
     kind, text = documented(thing)[name]
-    flag = flag or flag_of(name).removeprefix("--")
+    flag = flag_of(name)
     is_switch = kind.startswith("bool")
     if default is None:
         value = inspect.signature(thing).parameters[name].default
         default = "" if value in (None, inspect.Parameter.empty) else str(value)
         default = default.lower() if is_switch else default
     return click.Option(
-        [f"--{flag}/--no-{flag}" if is_switch else f"--{flag}", name],
+        [f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag, name],
         type=click.BOOL if is_switch else _type(kind),
         default=None,
         help=f"{text}  [default: {default}]" if default else text,
@@ -169,8 +166,6 @@ def _settle_density(given: dict[str, Any]) -> dict[str, Any]:
     """Let --density mean --alpha auto, and whichever of the two a TOML file has give way."""
     if "code_density" not in given or given.get("alpha") == AUTO:
         return given
-    from click.core import ParameterSource
-
     sources = click.get_current_context().get_parameter_source
     typed = [sources(name) is ParameterSource.COMMANDLINE for name in ("alpha", "code_density")]
     if "alpha" in given and typed[0] and typed[1]:

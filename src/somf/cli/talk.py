@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +44,7 @@ class Talk:
     def result(self, facts: Mapping[str, Any]) -> None:
         """Say what has come out, a name and a value to a line."""
         if self.as_json:
-            click.echo(json.dumps(facts))
+            click.echo(json.dumps(_strict(facts)))
         else:
             width = max(map(len, facts)) + 2
             for name, value in facts.items():
@@ -53,7 +54,7 @@ class Talk:
     def table(self, facts: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Say facts, and a table in which every row has the same columns."""
         if self.as_json:
-            click.echo(json.dumps({**facts, "rows": rows}))
+            click.echo(json.dumps(_strict({**facts, "rows": rows})))
             return
         self.result(facts)
         cells = [[name.replace("_", " ") for name in rows[0]]]
@@ -81,6 +82,15 @@ class Talk:
         finally:
             logger.removeHandler(handler)
             logger.setLevel(before)
+
+
+def _strict(value: Any) -> Any:
+    """Return a value of which JSON can be made; it has no NaN and no infinity."""
+    if isinstance(value, Mapping):
+        return {name: _strict(v) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(v) for v in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Listener(logging.StreamHandler[TextIO]):
