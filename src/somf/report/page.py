@@ -143,7 +143,7 @@ def _course(model: Any) -> str:
     ]
     change = (
         f"<p>From {objective[0]:.5g} at the start to {objective[-1]:.5g}, measured "
-        f"{number(len(objective))} times on samples that were not learned from.</p>"
+        f"{number(len(objective))} times on the validation data.</p>"
     )
     figures = "".join(
         f"<figure>{line_chart(x, objective, label, 'validation objective')}"
