@@ -110,7 +110,7 @@ def draw_atoms(
 
     pictures = figure.add_subplot(grid[:, 0])
     plot_atoms(
-        components, patch_shape, n_atoms=48, order=order, n_columns=8, colors=colors, ax=pictures
+        components, patch_shape, n_atoms=50, order=order, n_columns=5, colors=colors, ax=pictures
     )
     pictures.set_title("Atoms, most used first")
     thirds = np.array_split(wavelengths, 3)
@@ -144,7 +144,7 @@ def draw_curve(model: DictionaryLearning) -> Figure:
     """Draw how the test objective came down."""
     figure: Figure = plt.figure(figsize=(6.4, 4), layout="constrained")
     ax = figure.add_subplot()
-    plot_history(model.history_, ax=ax)
+    plot_history(model, ax=ax)
     ax.set_title(f"{model.n_components} atoms, 1 value in {model.reduction:g} per iteration")
     ax.set_ylabel("objective on test patches")
     ax.grid(alpha=0.3)

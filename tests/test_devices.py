@@ -270,3 +270,17 @@ def test_a_stream_is_learned_from_on_a_gpu():
         models.append(model)
     np.testing.assert_allclose(models[1].components_, models[0].components_, atol=1e-10)
     assert models[1].stationarity_gap(X) == pytest.approx(models[0].stationarity_gap(X), rel=1e-4)
+
+
+@NEEDS_CUDA
+def test_a_gpu_finds_the_same_weight_for_a_density(monkeypatch):
+    monkeypatch.setattr("somf.density.PRECISION", 0.5)  # the interpreter is slow
+    found = [
+        DictionaryLearning(
+            K, alpha="auto", code_density=0.4, batch_size=6, device=device, random_state=0
+        )
+        .fit(samples(6))
+        .alpha_
+        for device in ("cpu", "cuda")
+    ]
+    assert found[1] == pytest.approx(found[0], rel=1e-6)

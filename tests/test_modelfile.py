@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 import somf
-from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA, tensorfile
+from somf import (
+    NMF,
+    DictionaryLearning,
+    ImagePatches,
+    MatrixFactorization,
+    SparsePCA,
+    modelfile,
+    tensorfile,
+)
 
 
 @pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])
@@ -187,3 +195,86 @@ def test_other_files_are_refused_by_name(tmp_path):
             somf.load(tmp_path / "model.somf")
     with pytest.raises(FileNotFoundError, match=r"missing\.somf"):
         somf.load(tmp_path / "missing.somf")
+
+
+def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
+    image = np.random.default_rng(0).integers(0, 99, (20, 22, 3), dtype=np.uint8)
+    np.save(tmp_path / "image.npy", image)
+    patches = ImagePatches(tmp_path / "image.npy", (4, 5), stride=2, scale=False, no_data=3)
+    model = DictionaryLearning(5, random_state=0).fit(patches)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.patch_shape_ == model.patch_shape_ == patches.patch_shape == (4, 5, 3)
+    assert loaded.patches_ == model.patches_ == patches.geometry
+    assert loaded.patches_ == {
+        "patch_size": (4, 5),
+        "stride": (2, 2),
+        "center": True,
+        "scale": False,
+        "no_data": 3.0,
+        "image_shape": (20, 22, 3),
+        "dtype": "uint8",
+        "path": str(tmp_path / "image.npy"),
+    }
+
+
+def test_a_model_of_patches_that_is_fitted_to_rows_forgets_the_patches(toy):
+    image = np.random.default_rng(0).random((20, 20))
+    model = DictionaryLearning(5, random_state=0).partial_fit(ImagePatches(image, 4))
+    assert model.patch_shape_ == (4, 4)
+    model.fit(toy)
+    assert not hasattr(model, "patches_")
+    assert not hasattr(model, "patch_shape_")
+
+
+def test_a_file_says_which_version_wrote_it(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
+    assert modelfile.version_of(tmp_path / "model.somf") == somf.__version__
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patches": 3},
+        {"patches": {}},
+        {"patches": {"patch_size": [4, 5]}},
+        {"alpha": -1},
+        {"alpha": "auto"},
+        {"alpha": None},
+    ],
+    ids=str,
+)
+def test_a_model_whose_geometry_or_weight_makes_no_sense_is_refused_by_name(toy, tmp_path, change):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors, json.dumps(json.loads(text) | change))
+    with pytest.raises(ValueError, match=r"model\.somf"):
+        somf.load(path)
+
+
+def test_patches_that_do_not_have_the_size_of_atoms_are_refused_by_name(tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5).fit(ImagePatches(np.random.default_rng(0).random((20, 20)), 4)).save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text)
+    fields["patches"]["patch_size"] = [4, 5]
+    tensorfile.write(path, tensors, json.dumps(fields))
+    with pytest.raises(ValueError, match=r"model\.somf' is not a somf model: its patches"):
+        somf.load(path)
+
+
+def test_files_of_the_second_format_are_read(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, alpha=0.2, random_state=0).fit(toy)
+    model.save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text) | {"format": 2}
+    for name in ("alpha", "patches", "version"):
+        del fields[name]
+    del fields["params"]["code_density"]
+    tensorfile.write(path, tensors, json.dumps(fields))
+    loaded = somf.load(path)
+    assert (loaded.alpha_, loaded.code_density) == (0.2, 0.1)
+    assert modelfile.version_of(path) is None
+    np.testing.assert_array_equal(loaded.transform(toy), model.transform(toy))

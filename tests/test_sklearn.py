@@ -92,3 +92,14 @@ def test_it_works_in_pipelines_and_grid_search(toy):
         DictionaryLearning(random_state=0), {"n_components": [2, 8]}, cv=2, n_jobs=1
     )
     assert search.fit(toy).best_params_ == {"n_components": 8}
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_notebooks_show_an_estimator_as_html(kind, toy):
+    model = kind(3, random_state=0)
+    fresh, fitted = model._repr_html_(), model.fit(np.abs(toy))._repr_html_()
+    for html in (fresh, fitted):
+        assert kind.__name__ in html
+        assert "n_components" in html
+    assert "Not fitted" in fresh
+    assert "Not fitted" not in fitted

@@ -1,5 +1,6 @@
 """Subsampled online matrix factorization."""
 
+import logging
 from importlib.metadata import version
 
 from somf.checkpoint import Checkpoint
@@ -8,6 +9,8 @@ from somf.estimators import MatrixFactorization
 from somf.problems import NMF, DictionaryLearning, SparsePCA, load
 
 __version__ = version("somf")
+
+logging.getLogger("somf").addHandler(logging.NullHandler())  # who wants to see records says so
 
 __all__ = [
     "NMF",

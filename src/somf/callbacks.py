@@ -4,10 +4,16 @@ A callback is any callable that takes a `Progress`. It is called after every ite
 ends early if it returns something true.
 """
 
+import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any, TypeAlias
+
+NOTEBOOK_SECONDS = 0.2
+"""Time between two changes of a progress bar in a notebook."""
 
 History: TypeAlias = dict[str, list[float]]
 """Columns of equal length, one entry per record."""
@@ -88,7 +94,37 @@ class EarlyStopping:
 
 @contextmanager
 def progress_bar() -> Iterator[Callback]:
-    """Show a progress bar on the terminal or in the notebook for as long as the context lasts."""
+    """Show a progress bar on the terminal or in the notebook for as long as the context lasts.
+
+    What remains of it is one line that says how far the work came.
+    """
+    with _notebook_bar() if _is_notebook() else _terminal_bar() as show:
+        yield show
+
+
+def _is_notebook() -> bool:
+    """Return whether this runs in a kernel of Jupyter, and not in a terminal."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+@dataclass
+class _Status:
+    """The last that is known, in words."""
+
+    rate: str = ""
+    objective: str = ""
+    unused: str = ""
+
+    def update(self, progress: Progress) -> None:
+        self.rate = f"{progress.n_samples_seen / max(progress.compute_seconds, 1e-9):.0f}/s"
+        if progress.objective is not None:
+            self.objective = f"objective {progress.objective:.5g}"
+        self.unused = f"{progress.n_unused} unused atoms" if progress.n_unused else ""
+
+
+@contextmanager
+def _terminal_bar() -> Iterator[Callback]:
     try:
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -99,21 +135,47 @@ def progress_bar() -> Iterator[Callback]:
     columns = (
         TextColumn("{task.completed:.0f}/{task.total:.0f} samples"),
         BarColumn(),
-        TextColumn("{task.fields[rate]:.0f}/s"),
+        TextColumn("{task.fields[status].rate}"),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[objective]}"),
+        TextColumn("{task.fields[status].objective}"),
+        TextColumn("{task.fields[status].unused}"),
     )
     with Bar(*columns) as bar:
-        task = bar.add_task("", total=1, rate=0.0, objective="")
+        status = _Status()
+        task = bar.add_task("", total=1, status=status)
 
         def show(progress: Progress) -> None:
-            bar.update(
-                task,
-                completed=progress.n_samples_seen,
-                total=progress.n_samples_planned,
-                rate=progress.n_samples_seen / max(progress.compute_seconds, 1e-9),
-            )
-            if progress.objective is not None:
-                bar.update(task, objective=f"objective {progress.objective:.5g}")
+            status.update(progress)
+            bar.update(task, completed=progress.n_samples_seen, total=progress.n_samples_planned)
 
         yield show
+
+
+@contextmanager
+def _notebook_bar() -> Iterator[Callback]:
+    """Show a bar in one output of the cell, which is replaced; rich would need ipywidgets."""
+    from IPython.display import display
+
+    status, latest = _Status(), Progress()
+    last_shown = -math.inf
+
+    def output(is_over: bool) -> dict[str, str]:
+        seen, planned = latest.n_samples_seen, latest.n_samples_planned
+        facts = (f"{seen}/{planned} samples", status.rate, status.objective, status.unused)
+        line = ", ".join(filter(None, facts))
+        bar = "" if is_over else f'<progress value="{seen}" max="{max(planned, 1)}"></progress> '
+        return {"text/plain": line, "text/html": f"{bar}{line}"}
+
+    def show(progress: Progress) -> None:
+        nonlocal latest, last_shown
+        latest = progress
+        status.update(progress)
+        if perf_counter() - last_shown > NOTEBOOK_SECONDS:
+            handle.update(output(is_over=False), raw=True)
+            last_shown = perf_counter()
+
+    handle = display(output(is_over=False), raw=True, display_id=True)
+    try:
+        yield show
+    finally:
+        handle.update(output(is_over=True), raw=True)

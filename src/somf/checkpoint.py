@@ -84,6 +84,8 @@ class Task:
     seed : int or None
         The seed that it must have; None is any.
     feature_names : ndarray of str of shape (p,), or None
+    patches : dict or None
+        How the samples are cut out of an image; of this their fingerprint tells all that matters.
     data : dict
         The fingerprint of the data.
     validation : dict, float or None
@@ -94,6 +96,7 @@ class Task:
     params: dict[str, Any]
     seed: int | None
     feature_names: Array | None
+    patches: dict[str, Any] | None
     data: dict[str, Any]
     validation: Any
 
@@ -103,7 +106,10 @@ class Task:
             return [f"estimator: {then.kind!r} then, {self.kind!r} now"]
         pairs: dict[str, tuple[Any, Any]] = {}
         now = modelfile.plain(self.params)
-        for name in sorted((now.keys() | then.params.keys()) - MAY_DIFFER - {"init"}):
+        ignored = MAY_DIFFER | {"init"}
+        if now["alpha"] != "auto":
+            ignored = ignored | {"code_density"}  # which older checkpoints do not have
+        for name in sorted((now.keys() | then.params.keys()) - ignored):
             pairs[name] = (then.params.get(name), now.get(name))
         pairs |= _pairs("X", fit["data"], self.data)
         pairs |= _pairs("validation", fit["validation"], self.validation)
@@ -172,7 +178,14 @@ class Keeper:
     ----------
     request : Checkpoint
     task : Task
+
+    Attributes
+    ----------
+    alpha : float
+        λ of the fit, which is to be set before anything is written.
     """
+
+    alpha: float
 
     def __init__(self, request: Checkpoint, task: Task) -> None:
         self.request, self.task = request, task
@@ -202,6 +215,8 @@ class Keeper:
             learned=state,
             history=progress.history,
             feature_names=self.task.feature_names,
+            patches=self.task.patches,
+            alpha=self.alpha,
             n_iter=state.n_iter,
             n_samples_seen=state.n_samples_seen,
             fit={
@@ -246,8 +261,8 @@ class Keeper:
 
     def resume(
         self, n_samples: int, check: Callable[[State], None]
-    ) -> tuple[State, Progress] | None:
-        """Return where the fit before has ended; None if there was none.
+    ) -> tuple[State, Progress, float] | None:
+        """Return where the fit before has ended, and its λ; None if there was none.
 
         Parameters
         ----------
@@ -282,7 +297,7 @@ class Keeper:
 
     def _read(
         self, path: Path, n_samples: int, check: Callable[[State], None]
-    ) -> tuple[State, Progress]:
+    ) -> tuple[State, Progress, float]:
         model = modelfile.load(path)
         if model.fit is None or model.state is None:
             raise ValueError(
@@ -300,7 +315,7 @@ class Keeper:
         with modelfile.refusing_nonsense(path):
             check(model.state)
             state = _with_all_samples(model.state, n_samples)
-            return state, _progress(model.fit, model.history, state)
+            return state, _progress(model.fit, model.history, state), model.alpha
 
     def _make_way(self, damages: list[DamagedFileError]) -> None:
         """Make sure that nothing is lost when the next checkpoint is written."""

@@ -12,6 +12,9 @@ from somf.checkpoint import Checkpoint
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array
 
+AUTO = "auto"
+"""The value of `alpha` that asks for a density instead."""
+
 DEVICES = ("cpu", "cuda")
 CODE_ESTIMATORS = ("averaged", "masked", "exact")
 MASKS = ("blocks", "bernoulli")
@@ -22,10 +25,14 @@ DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 @dataclass(frozen=True)
 class Config:
-    """Hyper-parameters that have been checked, in the terms of the algorithm."""
+    """Hyper-parameters that have been checked, in the terms of the algorithm.
+
+    Where `code_density` is not None, λ of the penalty is still to be found (see `somf.density`).
+    """
 
     n_components: int
     penalty: CodePenalty
+    code_density: float | None
     ball: AtomBall
     reduction: float
     code_estimator: str
@@ -62,10 +69,11 @@ class Config:
         return cls(
             n_components=_integer(p, "n_components", 1),
             penalty=CodePenalty(
-                _real(p, "alpha", "at least 0", lambda x: x >= 0),
+                _alpha(p),
                 _real(p, "l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
                 _boolean(p, "positive_code"),
             ),
+            code_density=_code_density(p),
             ball=AtomBall(
                 _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
                 _boolean(p, "positive_atoms"),
@@ -93,6 +101,10 @@ class Config:
     def for_features(self, n_features: int) -> "Config":
         """Return the same request with a reduction that leaves at least one feature."""
         return replace(self, reduction=min(self.reduction, float(n_features)))
+
+    def with_alpha(self, alpha: float) -> "Config":
+        """Return the same request with λ found."""
+        return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
 
     @property
     def estimator_in_use(self) -> str:
@@ -146,6 +158,26 @@ def _boolean(params: Mapping[str, Any], name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def _alpha(params: Mapping[str, Any]) -> float:
+    """Return λ, or zero if it is still to be found."""
+    value = params["alpha"]
+    if not isinstance(value, str):
+        return _real(params, "alpha", "at least 0, or 'auto'", lambda x: x >= 0)
+    if value != AUTO:
+        raise ValueError(f"alpha must be a number or 'auto', got {value!r}.")
+    if params["l1_ratio"] == 0:
+        raise ValueError(
+            "alpha must be a number where l1_ratio is 0, got 'auto': only an ℓ1 penalty decides "
+            "how dense codes are."
+        )
+    return 0.0
+
+
+def _code_density(params: Mapping[str, Any]) -> float | None:
+    density = _real(params, "code_density", "strictly between 0 and 1", lambda x: 0 < x < 1)
+    return density if isinstance(params["alpha"], str) else None
 
 
 def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -20,7 +20,8 @@ from somf.callbacks import Callback, History, Progress, progress_bar
 from somf.checkpoint import Checkpoint, Keeper, Task, fingerprint
 from somf.coding import Coder
 from somf.config import Config, check_tolerance
-from somf.data import Loader, Source, as_source, loader_for
+from somf.data import ImagePatches, Loader, Source, as_source, loader_for
+from somf.density import with_density
 from somf.interruptions import Interruptions
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
@@ -46,9 +47,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ----------
     n_components : int, default=100
         Number of atoms, k.
-    alpha : float, default=0.1
+    alpha : float or "auto", default=0.1
         Weight λ of the penalty on codes. It is on the scale of ‖x‖: with samples of unit norm and
-        ``l1_ratio=1``, values from 1 on give empty codes.
+        ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"`` it is found before the
+        fit, on a part of the data, so that codes have the density `code_density`.
+    code_density : float, default=0.1
+        The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
+        ``"auto"``. What comes out is within some 20 % of it, unless that means to code noise.
     l1_ratio : float, default=1.0
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
@@ -105,6 +110,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The atoms.
+    alpha_ : float
+        λ of the fit: `alpha`, or what was found for it.
+    patches_ : dict
+        Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
+        `ImagePatches.geometry`.
+    patch_shape_ : tuple of int
+        Likewise: the shape, (height, width) or (height, width, channels), of an atom.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Where X is a data frame.
@@ -128,12 +140,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     components_: Array
     history_: History
+    alpha_: float
+    patches_: dict[str, Any]
+    patch_shape_: tuple[int, ...]
 
     def __init__(
         self,
         n_components: int = 100,
         *,
-        alpha: float = 0.1,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
         reduction: float = 4,
@@ -158,6 +174,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
+        self.code_density = code_density
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
         self.reduction = reduction
@@ -204,7 +221,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source = as_source(X)
         X = X if hasattr(X, "shape") else source  # a path has no shape
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
-        config = self._config().for_features(source.shape[1])
+        config = self._request().for_features(source.shape[1])
         dtype, kernels = config.dtype_for(source.dtype), kernels_for(config.device)
         seed = self._draw_seed()
         keeper, before = None, None
@@ -223,9 +240,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
             if before is None:
+                config = with_density(config, source, ids, seed)
                 state, progress = start(config, source, ids, seed, is_finite=True), Progress()
             else:
                 state, progress = before[0].on_device(kernels), before[1]
+                config = config.with_alpha(before[2])
+            if keeper is not None:
+                keeper.alpha = config.penalty.alpha
             loader = loader_for(
                 config.device, source, dtype, state.permutation, config.is_non_negative
             )
@@ -239,6 +260,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             history = loop.run()
         validate_data(self, X, skip_check_array=True)
         self._adopt(config, state, history)
+        self._adopt_geometry(_geometry(source))
         return self
 
     def _task(self, source: Source, validation: Any, seed: int, names: Array | None) -> Task:
@@ -248,6 +270,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             params=self.get_params(deep=False),
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
+            patches=_geometry(source),
             data=fingerprint(source, is_shuffled=True),
             validation=fingerprint(validation),
         )
@@ -276,7 +299,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         is_first = not hasattr(self, "_state")
         source = as_source(X)
         X = X if hasattr(X, "shape") else source  # a path has no shape
-        config = self._config().for_features(source.shape[1])
+        request = self._request() if is_first else self._config()
+        config = request.for_features(source.shape[1])
         if hasattr(self, "components_"):
             validate_data(self, X, reset=False, skip_check_array=True)
             self._check_can_go_on(config)
@@ -285,7 +309,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         kernels = kernels_for(config.device)
         with threads(config.n_threads), kernels.memory_explained():
             if is_first:
-                state = start(config, source, ids, self._draw_seed(), is_finite=False).on_host()
+                seed = self._draw_seed()
+                config = with_density(config, source, ids, seed)
+                state = start(config, source, ids, seed, is_finite=False).on_host()
             else:
                 state = self._state
             loader = loader_for(
@@ -311,12 +337,20 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 if state.n_iter > 0:
                     if is_first:
                         validate_data(self, X, skip_check_array=True)
+                        self._adopt_geometry(_geometry(source))
                     self._adopt(config, state, getattr(self, "history_", {}))
         return self
 
-    def _config(self) -> Config:
+    def _request(self) -> Config:
+        """Return what is asked for; λ may be still to be found."""
         names = MatrixFactorization._get_param_names()
         return Config.from_params({name: getattr(self, name) for name in names})
+
+    def _config(self) -> Config:
+        """Return what is asked for, with the λ that was found if one had to be."""
+        request = self._request()
+        is_found = request.code_density is not None and hasattr(self, "alpha_")
+        return request.with_alpha(self.alpha_) if is_found else request
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -325,9 +359,19 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Take over what a fit has found; until here nothing of the estimator has changed."""
         self._fitted_config, self._state = config, state.on_host()
         self.components_ = self._state.components
+        self.alpha_ = config.penalty.alpha
         self.n_iter_ = state.n_iter
         self.n_samples_seen_ = state.n_samples_seen
         self.history_ = history
+
+    def _adopt_geometry(self, patches: dict[str, Any] | None) -> None:
+        """Take over how samples were cut out of an image, if they were."""
+        for name in ("patches_", "patch_shape_"):
+            if hasattr(self, name):
+                delattr(self, name)  # it is of a fit before
+        if patches is not None:
+            self.patches_ = patches
+            self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
 
     def _check_can_go_on(self, config: Config) -> None:
         if not hasattr(self, "_state"):
@@ -500,6 +544,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 learned=self._state if state else self.components_,
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
+                patches=getattr(self, "patches_", None),
+                alpha=self.alpha_,
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
             ),
@@ -514,6 +560,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _geometry(source: Source) -> dict[str, Any] | None:
+    return source.geometry if isinstance(source, ImagePatches) else None
 
 
 def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:

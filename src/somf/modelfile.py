@@ -1,10 +1,12 @@
 """Fitted models as files: what goes in, and what is checked when it comes out."""
 
 import json
+import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,10 @@ from somf.state import State
 from somf.tensorfile import DamagedFileError, Rows
 from somf.typing import Array, Ints
 
-FORMAT = 2
-READABLE = (1, 2)
-"""Files of format 1 have components even if they have a state, and no checksum."""
+FORMAT = 3
+READABLE = (1, 2, 3)
+"""Files of format 1 have components even if they have a state, and no checksum; those of formats 1
+and 2 have no patches, no version, and no λ but that among the parameters."""
 
 NONSENSE = (
     ValueError,
@@ -46,6 +49,10 @@ class Model:
         The components alone, or also what `partial_fit` needs to go on.
     history : dict of lists
     feature_names : ndarray of str of shape (p,), or None
+    patches : dict or None
+        How the samples were cut out of an image; see `somf.ImagePatches.geometry`.
+    alpha : float
+        λ of the fit.
     n_iter, n_samples_seen : int
     fit : dict, optional
         What `fit` needs, besides the state, to go on: the file is a checkpoint.
@@ -56,6 +63,8 @@ class Model:
     learned: Array | State
     history: History
     feature_names: Array | None
+    patches: dict[str, Any] | None
+    alpha: float
     n_iter: int
     n_samples_seen: int
     fit: dict[str, Any] | None = None
@@ -100,10 +109,13 @@ def save(
         tensors["init"] = _floating(model.params["init"])
     text = {
         "format": FORMAT,
+        "version": version("somf"),
         "kind": model.kind,
         "params": plain(model.params),
         "history": model.history,
         "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "patches": model.patches,
+        "alpha": model.alpha,
         "n_iter": model.n_iter,
         "n_samples_seen": model.n_samples_seen,
         "counters": None if model.state is None else model.state.counters(),
@@ -124,7 +136,7 @@ def load(path: str | os.PathLike[str]) -> Model:
             params["init"] = tensors.pop("init")
         counters = fields["counters"]
         atoms = tensors["components"] if counters is None else tensors["state.D"].T
-        names = fields["feature_names"]
+        names, patches = fields["feature_names"], fields.get("patches")
         _check(atoms, names)
         return Model(
             kind=str(fields["kind"]),
@@ -134,10 +146,20 @@ def load(path: str | os.PathLike[str]) -> Model:
                 str(k): [_number(v) for v in column] for k, column in fields["history"].items()
             },
             feature_names=None if names is None else np.array(names, dtype=object),
+            patches=None if patches is None else _patches(patches, atoms.shape[1]),
+            alpha=_weight(fields["alpha"] if fields["format"] > 2 else params["alpha"]),
             n_iter=int(fields["n_iter"]),
             n_samples_seen=int(fields["n_samples_seen"]),
             fit=fields.get("fit"),
         )
+
+
+def version_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the version of somf that wrote a file, where it says so; the arrays are not read."""
+    text = tensorfile.read_text(path)
+    with refusing_nonsense(path):
+        found = json.loads(text).get("version")
+        return None if found is None else str(found)
 
 
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
@@ -183,6 +205,39 @@ def _check(components: Array, feature_names: Any) -> None:
 def _state(tensors: dict[str, Array], counters: dict[str, int]) -> State:
     arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
     return State.restore(arrays, {name: int(value) for name, value in counters.items()})
+
+
+def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
+    """Return the geometry of patches with tuples where JSON has lists, or raise ValueError."""
+    image_shape, no_data, path = given["image_shape"], given["no_data"], given["path"]
+    patches = {
+        "patch_size": _sizes(given["patch_size"]),
+        "stride": _sizes(given["stride"]),
+        "center": given["center"],
+        "scale": given["scale"],
+        "no_data": no_data if no_data is None else float(no_data),
+        "image_shape": (*_sizes(image_shape[:2]), *map(int, image_shape[2:])),
+        "dtype": np.dtype(str(given["dtype"])).name,
+        "path": path if path is None else str(path),
+    }
+    n_values = math.prod((*patches["patch_size"], *patches["image_shape"][2:]))
+    is_flag = [isinstance(patches[name], bool) for name in ("center", "scale")]
+    if n_values != n_features or len(image_shape) > 3 or not all(is_flag):
+        raise ValueError("its patches are not those of its components")
+    return patches
+
+
+def _sizes(pair: Any) -> tuple[int, int]:
+    height, width = map(int, pair)
+    if min(height, width) < 1:
+        raise ValueError("its patches have no size")
+    return height, width
+
+
+def _weight(alpha: Any) -> float:
+    if not isinstance(alpha, int | float) or not (math.isfinite(alpha) and alpha >= 0):
+        raise ValueError("its alpha is not a number that is at least 0")
+    return float(alpha)
 
 
 def _number(value: Any) -> float:

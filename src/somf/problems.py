@@ -26,7 +26,8 @@ class _NamedProblem(MatrixFactorization):
         self,
         n_components: int = 100,
         *,
-        alpha: float = 0.1,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
         reduction: float = 4,
         code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
         masks: Literal["blocks", "bernoulli"] = "blocks",
@@ -50,6 +51,7 @@ class _NamedProblem(MatrixFactorization):
         super().__init__(
             n_components,
             alpha=alpha,
+            code_density=code_density,
             l1_ratio=self._l1_ratio,
             atom_l1_ratio=self._atom_l1_ratio,
             reduction=reduction,
@@ -147,7 +149,8 @@ class NMF(_NamedProblem):
         self,
         n_components: int = 100,
         *,
-        alpha: float = 0.1,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
         reduction: float = 4,
         code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
         masks: Literal["blocks", "bernoulli"] = "blocks",
@@ -169,6 +172,7 @@ class NMF(_NamedProblem):
         super().__init__(
             n_components,
             alpha=alpha,
+            code_density=code_density,
             reduction=reduction,
             code_estimator=code_estimator,
             masks=masks,
@@ -225,6 +229,7 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         model.params["device"] = "cpu"
     with modelfile.refusing_nonsense(path):
         estimator = kind(**model.params)
+        estimator.alpha_ = model.alpha
         config = estimator._config().for_features(components.shape[1])
         if config.n_components != len(components):
             raise ValueError("n_components is not the number of its components")
@@ -234,6 +239,7 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:
         estimator.feature_names_in_ = model.feature_names
+    estimator._adopt_geometry(model.patches)
     estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
     estimator.history_ = model.history
     if model.state is not None:

@@ -51,11 +51,11 @@ def start(config: Config, source: Source, ids: Ints, seed: int, is_finite: bool)
     is_finite : bool
         Whether the source is all the data there will be, rather than the beginning of a stream.
     """
-    D = _dictionary(config, source, ids, seed)
-    return _state(config, D, seed, np.arange(source.shape[0]) if is_finite else None)
+    D = initial_dictionary(config, source, ids, seed)
+    return blank_state(config, D, seed, np.arange(source.shape[0]) if is_finite else None)
 
 
-def _dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
+def initial_dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
     """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
     dtype = config.dtype_for(source.dtype)
     chosen = generator(seed, "init").permutation(ids)[: config.n_components]
@@ -71,8 +71,8 @@ def _dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
     return np.stack([config.ball.project(atom) for atom in config.init.astype(dtype)], axis=1)
 
 
-def _state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
-    """Return the state before the first iteration.
+def blank_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
+    """Return a state with these atoms that has seen nothing.
 
     Parameters
     ----------

@@ -51,6 +51,9 @@ class ImagePatches(Source):
         (height, width) or (height, width, channels): reshape an atom to this to look at it.
     positions : ndarray of shape (n, 2)
         Row and column of the upper left corner of every patch.
+    geometry : dict
+        How patches are cut out, in plain values: ``patch_size``, ``stride``, ``center``, ``scale``,
+        ``no_data``, and of the image ``image_shape``, ``dtype`` and ``path`` (None for an array).
     """
 
     def __init__(
@@ -65,7 +68,9 @@ class ImagePatches(Source):
         no_data: float | None = None,
         dataset: str | None = None,
     ) -> None:
+        path = None
         if isinstance(image, str | os.PathLike):
+            path = os.fspath(image)
             image, declared = open_image(image, dataset)
             no_data = declared if no_data is None else no_data
         if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
@@ -92,7 +97,8 @@ class ImagePatches(Source):
             self._mapping = Mapping(image)
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
-        self.positions = _positions(counts, _pair(stride, "stride"))
+        steps = _pair(stride, "stride")
+        self.positions = _positions(counts, steps)
         if mask is None and no_data is not None:
             mask = _has_data(image, no_data)
         for valid in (mask, has_data):
@@ -103,6 +109,16 @@ class ImagePatches(Source):
         single = image.dtype.itemsize <= (4 if image.dtype.kind == "f" else 2)
         floating = np.dtype(np.float32 if single else np.float64)
         self.dtype = floating if normalised else image.dtype
+        self.geometry = {
+            "patch_size": (height, width),
+            "stride": steps,
+            "center": bool(center),
+            "scale": bool(scale),
+            "no_data": None if no_data is None else float(no_data),
+            "image_shape": tuple(image.shape),
+            "dtype": image.dtype.name,
+            "path": path,
+        }
 
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""

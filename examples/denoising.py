@@ -1,0 +1,97 @@
+"""Take the noise out of a photograph with a dictionary that was learned from the noisy picture.
+
+A patch of the clean picture is a combination of few atoms, noise is not. So atoms are learned from
+the patches of the noisy picture itself, every patch is replaced by its code on them, and pixels are
+averaged over all patches that hold them. Nothing but the noisy picture is ever looked at; the clean
+one only tells how well it went.
+
+    python examples/denoising.py --output demo
+"""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_sample_image
+
+from somf import DictionaryLearning, ImagePatches
+from somf.plotting import plot_atoms
+from somf.typing import Array
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Add noise, learn, take the noise out, draw."""
+    options = parse_options(arguments)
+    options.output.mkdir(parents=True, exist_ok=True)
+    clean = load_sample_image("china.jpg").mean(axis=2).astype(np.float32) / 255
+    clean = clean[100 : 100 + options.crop, 200 : 200 + options.crop]
+    rng = np.random.default_rng(0)
+    noisy = clean + np.float32(options.noise) * rng.standard_normal(clean.shape, dtype=np.float32)
+
+    # On atoms of unit norm, the code of noise alone is about as large as the noise.
+    patches = ImagePatches(noisy, options.patch_size, center=True, scale=False)
+    model = DictionaryLearning(
+        options.components,
+        alpha=1.2 * options.noise,
+        reduction=2,
+        n_epochs=options.epochs,
+        random_state=0,
+    )
+    model.fit(patches)
+    denoised = denoise(model, noisy, patches)
+
+    before, after = psnr(noisy, clean), psnr(denoised, clean)
+    print(
+        f"{patches.shape[0]} patches, {len(model.components_)} atoms\n"
+        f"PSNR of the noisy picture: {before:.2f} dB\n"
+        f"PSNR of the denoised one:  {after:.2f} dB"
+    )
+    figure, axes = plt.subplots(2, 2, figsize=(10, 10), layout="constrained")
+    titles = ("clean", f"noisy, {before:.1f} dB", f"denoised, {after:.1f} dB")
+    for ax, picture, title in zip(axes.flat, (clean, noisy, denoised), titles, strict=False):
+        ax.imshow(picture, cmap="gray", vmin=0, vmax=1)
+        ax.set_title(title)
+        ax.set_axis_off()
+    plot_atoms(model, patches.patch_shape, n_atoms=100, ax=axes[1, 1]).set_title("atoms")
+    figure.savefig(options.output / "denoising.png", dpi=110)
+    plt.close(figure)
+    print(f"In {options.output}: denoising.png")
+
+
+def denoise(model: DictionaryLearning, noisy: Array, patches: ImagePatches) -> Array:
+    """Return the mean, over all patches that hold a pixel, of what their codes stand for."""
+    height, width = patches.patch_shape
+    windows = np.lib.stride_tricks.sliding_window_view(noisy, (height, width))
+    means = windows.mean(axis=(2, 3), keepdims=True)  # patches are coded without them
+    smooth = model.inverse_transform(model.transform(patches)).reshape(windows.shape) + means
+    total, count = np.zeros_like(noisy), np.zeros_like(noisy)
+    n_rows, n_columns = windows.shape[:2]
+    for row in range(height):
+        for column in range(width):
+            place = slice(row, row + n_rows), slice(column, column + n_columns)
+            total[place] += smooth[:, :, row, column]
+            count[place] += 1
+    return np.clip(total / count, 0, 1)
+
+
+def psnr(picture: Array, clean: Array) -> float:
+    """Return the peak signal-to-noise ratio, in decibels, of pictures from 0 to 1."""
+    return float(-10 * np.log10(np.mean((picture - clean) ** 2)))
+
+
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
+    parser.add_argument("--crop", type=int, default=256, help="pixels along a side of the picture")
+    parser.add_argument("--noise", type=float, default=0.1, help="its standard deviation")
+    parser.add_argument("--components", type=int, default=128, help="number of atoms")
+    parser.add_argument("--patch-size", type=int, default=8, help="pixels along a side")
+    parser.add_argument("--epochs", type=int, default=2, help="passes over the patches")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""``somf info``: what a file is."""
+
+import os
+from typing import Any
+
+import click
+import numpy as np
+
+from somf import modelfile
+from somf.cli.opening import Flags, open_data, raw_dtype, raw_shape
+from somf.cli.parameters import option_for, with_options
+from somf.cli.talk import Talk, examples, talking
+from somf.data import CsrSource, Source, open_source
+from somf.data.images import READERS, open_image
+from somf.data.numpyfiles import map_npy
+from somf.data.opening import HDF5, IMAGES
+from somf.estimators import MatrixFactorization
+from somf.problems import load
+
+DATA = (".npy", ".npz", ".zarr", *HDF5, *IMAGES)
+"""Kinds of files that are data; all others are models and checkpoints."""
+
+N_SAMPLES = 32
+"""Samples whose norm is looked at, since alpha is on its scale."""
+
+
+@click.command(
+    epilog=examples(
+        "somf info scene.npy",
+        "somf info scene.somf --json",
+    )
+)
+@click.argument("path")
+@talking
+@with_options(option_for("dataset", open_source), raw_shape, raw_dtype)
+def info(path: str, talk: Talk, **options: Any) -> None:
+    """Say what a file is: data, a model or a checkpoint."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"There is no file {path!r}.")
+    kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
+    if _is_image(path, kind):
+        talk.result(_image(path))
+    elif kind in DATA or os.path.isdir(path) or any(options.values()):
+        talk.result(_matrix(path, open_data([path], Flags(**options))))
+    else:
+        talk.result(_model(path, load(path)))
+
+
+def _is_image(path: str, kind: str) -> bool:
+    return kind in READERS and (kind != ".npy" or map_npy(path).ndim == 3)
+
+
+def _image(path: str) -> dict[str, Any]:
+    image, no_data = open_image(path)
+    return {
+        "what": "an image: say --patches 16x16, or another size, to learn from it",
+        "shape": list(image.shape),
+        "dtype": image.dtype.name,
+        "bytes": os.path.getsize(path),
+        "no_data": no_data,
+    }
+
+
+def _matrix(path: str, source: Source) -> dict[str, Any]:
+    n, p = source.shape
+    some = source.rows(np.linspace(0, n - 1, min(n, N_SAMPLES)).astype(np.int64))
+    dense = some if isinstance(some, np.ndarray) else some.toarray()
+    is_sparse = isinstance(source, CsrSource)
+    return {
+        "what": "a sparse matrix" if is_sparse else "a matrix",
+        "samples": n,
+        "features": p,
+        "dtype": source.dtype.name,
+        "bytes": os.path.getsize(path) if os.path.isfile(path) else None,
+        "density": source.X.nnz / (n * p) if isinstance(source, CsrSource) else None,
+        "norm_of_a_sample": float(np.linalg.norm(dense.astype(np.float64), axis=1).mean()),
+    }
+
+
+def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
+    history = model.history_
+    objective = history.get("objective", [])
+    changed = {
+        name: value
+        for name, value in modelfile.plain(model.get_params(deep=False)).items()
+        if value != type(model)().get_params(deep=False)[name] and name not in ("callbacks", "init")
+    }
+    seconds = history.get("compute_seconds", [None])
+    return {
+        "what": "a checkpoint" if modelfile.is_checkpoint(path) else "a model",
+        "problem": type(model).__name__,
+        "atoms": len(model.components_),
+        "features": model.n_features_in_,
+        "dtype": model.components_.dtype.name,
+        "alpha": model.alpha_,
+        "patches": getattr(model, "patches_", None),
+        "parameters": changed,
+        "iterations": model.n_iter_,
+        "samples_seen": model.n_samples_seen_,
+        "seconds": seconds[-1],
+        "objective_at_first": objective[0] if objective else None,
+        "objective": objective[-1] if objective else None,
+        "can_go_on": hasattr(model, "_state"),
+        "written_by_somf": modelfile.version_of(path),
+    }

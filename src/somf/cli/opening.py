@@ -1,0 +1,186 @@
+"""From the files and flags of a command line to samples."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from somf.cli.parameters import Function, flag_of, option_for, with_options
+from somf.data import ImagePatches, Source, open_source
+from somf.data.images import READERS
+from somf.data.opening import IMAGES
+from somf.estimators import MatrixFactorization
+from somf.tensorfile import DamagedFileError
+
+ROWS = "none"
+"""The value of --patches that asks for the rows of a matrix."""
+
+
+def size(value: Any) -> tuple[int, int]:
+    """Return two numbers given as 16x16, or as one that stands for both."""
+    if isinstance(value, tuple):  # click converts some values twice
+        return value
+    match = re.fullmatch(r"([1-9]\d*)(?:x([1-9]\d*))?", str(value))
+    if match is None:
+        raise click.BadParameter(f"{value!r} is not of the form 16 or 16x16.")
+    return int(match[1]), int(match[2] or match[1])
+
+
+def size_or_none(value: Any) -> tuple[int, int] | str:
+    """Return two numbers, or the word that asks for rows."""
+    return ROWS if value == ROWS else size(value)
+
+
+@dataclass(frozen=True)
+class Flags:
+    """How files are to be read; None is not given."""
+
+    patches: tuple[int, int] | str | None = None
+    stride: tuple[int, int] | None = None
+    center: bool | None = None
+    scale: bool | None = None
+    no_data: float | None = None
+    dataset: str | None = None
+    raw_shape: tuple[int, int] | None = None
+    raw_dtype: str | None = None
+    transposed: bool | None = None
+
+
+FOR_PATCHES = ("stride", "center", "scale", "no_data")
+FOR_ROWS = ("dataset", "raw_shape", "raw_dtype", "transposed")
+
+raw_shape = click.Option(
+    ["--raw-shape"], type=size, metavar="NxP", help="Rows and columns of a file of raw numbers."
+)
+raw_dtype = click.Option(["--raw-dtype"], help="Type of raw numbers, such as uint16.")
+
+
+def data_options(default: str | None = None) -> Callable[[Function], Function]:
+    """Return a decorator that gives a command the options of which `Flags` are made.
+
+    Parameters
+    ----------
+    default : str, optional
+        What to say of how patches are cut out if nothing is said; by default what `ImagePatches`
+        does.
+    """
+    return with_options(
+        click.Option(
+            ["--patches"],
+            type=size_or_none,
+            metavar="HxW",
+            help="Samples are patches of this height and width of an image or cube; 'none' takes "
+            "the rows of a matrix, whatever a model was learned from.",
+        ),
+        click.Option(
+            ["--stride"],
+            type=size,
+            metavar="HxW",
+            help=option_for("stride", ImagePatches, default=default).help,
+        ),
+        option_for("center", ImagePatches, default=default),
+        option_for("scale", ImagePatches, default=default),
+        option_for("no_data", ImagePatches),
+        option_for("dataset", open_source),
+        raw_shape,
+        raw_dtype,
+        option_for("transposed", open_source),
+    )
+
+
+OF_THE_MODEL = "as for the model"
+"""What to say of defaults that a model has."""
+
+
+def open_data(
+    paths: Sequence[str], flags: Flags, model: MatrixFactorization | None = None
+) -> Source:
+    """Open files as one source of samples.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    flags : Flags
+    model : MatrixFactorization, optional
+        Where flags do not say otherwise, patches are cut out as they were for this model.
+    """
+    geometry = None if model is None else getattr(model, "patches_", None)
+    wants_rows = flags.patches is None and geometry is None
+    can_be_image = _kind(paths[0]) in READERS
+    if flags.patches == ROWS or wants_rows or (flags.patches is None and not can_be_image):
+        _check_not_given(flags, FOR_PATCHES, "for patches: say --patches 16x16, or another size")
+        return _rows(paths, flags)
+    _check_not_given(flags, FOR_ROWS, "for matrices, not for --patches")
+    if len(paths) > 1:
+        raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
+    return _patches(paths[0], flags, geometry or {})
+
+
+def _check_not_given(flags: Flags, names: Sequence[str], purpose: str) -> None:
+    for name in names:
+        if getattr(flags, name) is not None:
+            raise click.UsageError(f"{flag_of(name)} is {purpose}.")
+
+
+def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:
+    def setting(name: str, default: Any) -> Any:
+        given = getattr(flags, name)
+        return geometry.get(name, default) if given is None else given
+
+    patch_size: Any = flags.patches or geometry["patch_size"]
+    settings = {
+        "stride": setting("stride", 1),
+        "center": setting("center", True),
+        "scale": setting("scale", True),
+    }
+    patches = ImagePatches(path, patch_size, **settings, no_data=flags.no_data)
+    if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
+        # This file does not say which value stands for no data, but that of the model did.
+        patches = ImagePatches(path, patch_size, **settings, no_data=geometry["no_data"])
+    if patches.shape[0] == 0:
+        raise DamagedFileError(
+            f"{path!r} has no patch of {patch_size} in which all pixels have data."
+        )
+    return patches
+
+
+def _rows(paths: Sequence[str], flags: Flags) -> Source:
+    for path in paths:
+        if os.path.isfile(path) and _kind(path) in IMAGES:
+            raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
+    try:
+        return open_source(
+            paths[0] if len(paths) == 1 else list(paths),
+            dataset=flags.dataset,
+            shape=flags.raw_shape,
+            dtype=flags.raw_dtype,
+            transposed=bool(flags.transposed),
+        )
+    except TypeError as error:  # NumPy does not know the type
+        raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
+    except DamagedFileError as error:
+        if "got 3D array" in str(error):
+            raise DamagedFileError(
+                f"{paths[0]!r} is an array of three dimensions. If it is an image, say "
+                "--patches 16x16, or another size."
+            ) from error
+        raise
+
+
+@contextmanager
+def naming(paths: Sequence[str]) -> Iterator[None]:
+    """Let errors about data, which is read long after it was opened, name the file."""
+    try:
+        yield
+    except ValueError as error:
+        if any(path in str(error) for path in paths):
+            raise
+        raise DamagedFileError(f"{', '.join(paths)}: {error}") from error
+
+
+def _kind(path: str) -> str:
+    return os.path.splitext(path)[1].lower()

@@ -1,0 +1,104 @@
+"""Samples and atoms as something to look at: coloured pictures, and curves of few points."""
+
+from typing import Any
+
+import numpy as np
+
+from somf.typing import Array
+
+STRETCH = (2, 98)
+"""Percentiles of a false colour that are shown as none and all of it."""
+
+
+def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, ...] | None:
+    """Return the shape in which atoms are pictures; None if they are none.
+
+    Parameters
+    ----------
+    model : estimator or ndarray
+        An estimator that was fitted on `ImagePatches` remembers the shape as ``patch_shape_``.
+    patch_shape : tuple of int or None
+        What the caller says, which counts for more.
+    n_features : int
+    """
+    shape = getattr(model, "patch_shape_", None) if patch_shape is None else patch_shape
+    if shape is None:
+        return None
+    shape = tuple(int(size) for size in shape)
+    if len(shape) not in (2, 3) or min(shape) < 1 or np.prod(shape) != n_features:
+        raise ValueError(
+            "patch_shape must be (height, width) or (height, width, channels) with "
+            f"n_features={n_features} values in all, got {shape}."
+        )
+    return shape
+
+
+def has_spectra(patch_shape: tuple[int, ...] | None) -> bool:
+    """Return whether patches have more channels than an eye can see."""
+    return patch_shape is not None and len(patch_shape) == 3 and patch_shape[2] > 3
+
+
+def colors_of(patches: Array) -> Array:
+    """Return the red, green and blue of patches, on the scale of the patches.
+
+    One or two channels are gray. More than three are taken for a spectrum: the means of its
+    first, middle and last third are blue, green and red.
+
+    Parameters
+    ----------
+    patches : ndarray of shape (n, height, width) or (n, height, width, channels)
+
+    Returns
+    -------
+    colors : ndarray of shape (n, height, width, 3)
+    """
+    channels = patches[..., None] if patches.ndim == 3 else patches
+    if channels.shape[-1] == 3:
+        return channels
+    if channels.shape[-1] < 3:
+        return np.repeat(channels.mean(axis=-1, keepdims=True), 3, axis=-1)
+    thirds = np.array_split(channels, 3, axis=-1)
+    return np.stack([third.mean(axis=-1) for third in reversed(thirds)], axis=-1)
+
+
+def color_range(colors: Array, is_shared: bool) -> tuple[Array, Array]:
+    """Return what is black and what is white, of shapes that fit to those of `colors`.
+
+    Parameters
+    ----------
+    colors : ndarray of shape (n, height, width, 3)
+    is_shared : bool
+        Whether all pictures share one scale for each colour, so that the same colour stands for
+        the same spectrum everywhere; else every picture has its own.
+    """
+    if is_shared:
+        low, high = np.percentile(colors, STRETCH, axis=(0, 1, 2))
+    else:
+        low, high = (f(colors, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
+    return low, np.where(high > low, high, low + 1)
+
+
+def as_pictures(patches: Array) -> Array:
+    """Return patches as pictures of shape (n, height, width, 3), from 0 to 1."""
+    colors = colors_of(patches)
+    low, high = color_range(colors, has_spectra(patches.shape[1:]))
+    return np.asarray(np.clip((colors - low) / (high - low), 0, 1))
+
+
+def as_curves(samples: Array, n_points: int) -> Array:
+    """Return samples with at most so many values, each the one farthest from zero of its part.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (n, p)
+    n_points : int
+
+    Returns
+    -------
+    curves : ndarray of shape (n, min(p, n_points))
+    """
+    if samples.shape[1] <= n_points:
+        return samples
+    parts = np.array_split(np.arange(samples.shape[1]), n_points)
+    farthest = [np.abs(samples[:, part]).argmax(axis=1) + part[0] for part in parts]
+    return np.take_along_axis(samples, np.stack(farthest, axis=1), axis=1)

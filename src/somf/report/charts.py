@@ -1,0 +1,126 @@
+"""Charts as SVG, coloured by the style sheet of the page."""
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from somf.typing import Array
+
+WIDTH, HEIGHT = 400, 240
+LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 42
+"""What is left around the plot for its labels."""
+
+MOST_POINTS = 400
+
+
+def line_chart(x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
+    """Return a chart of y against x, with a dot at every point that is not one of very many."""
+    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).round().astype(int))
+    xs, ys = np.asarray(x, dtype=float)[kept], np.asarray(y, dtype=float)[kept]
+    if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
+        return '<p class="note">These records are not finite, so they are not drawn.</p>'
+    frame = _Frame((xs.min(), xs.max()), _padded(ys))
+    marks = f'<path class="line" d="{_path(frame.x(xs), frame.y(ys))}"/>'
+    if len(xs) <= 60:
+        marks += "".join(
+            f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="2.5">'
+            f"<title>{number(a)}: {number(b)}</title></circle>"
+            for cx, cy, a, b in zip(frame.x(xs), frame.y(ys), xs, ys, strict=True)
+        )
+    return frame.svg(marks, x_label, y_label)
+
+
+def bar_chart(
+    heights: Array, x_label: str, y_label: str, *, first: int = 0, level: float | None = None
+) -> str:
+    """Return a chart of one bar for each of the numbers from `first` on.
+
+    Parameters
+    ----------
+    heights : ndarray of shape (n,)
+    x_label, y_label : str
+    first : int
+    level : float, optional
+        Where to draw a line across.
+    """
+    top = max(float(heights.max()), 1e-300)
+    frame = _Frame((first - 0.5, first + len(heights) - 0.5), (0, 1.05 * top))
+    edges = frame.x(np.arange(len(heights) + 1) + first - 0.5).repeat(2)
+    tops = np.concatenate([[0], heights.repeat(2), [0]])
+    marks = f'<path class="bars" d="{_path(edges, frame.y(tops))}Z"/>'
+    if level is not None:
+        y = float(frame.y(np.array(level)))
+        marks += f'<path class="level" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
+    return frame.svg(marks, x_label, y_label)
+
+
+def number(value: float) -> str:
+    """Return a number as a person writes it."""
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
+    return rounded(value, 4)
+
+
+def rounded(value: float, n_digits: int = 3) -> str:
+    """Return a number in so many digits, with a sign that is a minus."""
+    return f"{value:.{n_digits}g}".replace("-", "−")
+
+
+class _Frame:
+    """The rectangle that a chart is drawn into, and its axes."""
+
+    def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
+        self.x_range, self.y_range = _not_empty(x_range), _not_empty(y_range)
+
+    def x(self, values: Array) -> Array:
+        low, high = self.x_range
+        return np.asarray(LEFT + (values - low) / (high - low) * (WIDTH - LEFT - RIGHT))
+
+    def y(self, values: Array) -> Array:
+        low, high = self.y_range
+        return np.asarray(HEIGHT - BOTTOM - (values - low) / (high - low) * (HEIGHT - TOP - BOTTOM))
+
+    def svg(self, marks: str, x_label: str, y_label: str) -> str:
+        bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
+        parts = []
+        for tick in _ticks(*self.y_range):
+            y = float(self.y(np.array(tick)))
+            parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
+            parts.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{number(tick)}</text>')
+        for tick in _ticks(*self.x_range):
+            x = float(self.x(np.array(tick)))
+            parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
+            parts.append(f'<text class="mid" x="{x:.1f}" y="{bottom + 17}">{number(tick)}</text>')
+        middle = (LEFT + right) / 2
+        return (
+            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+            f'aria-label="{escape(y_label)} against {escape(x_label)}">'
+            f'{"".join(parts)}<path class="axis" d="M{LEFT} {bottom}H{right}"/>{marks}'
+            f'<text class="mid label" x="{middle}" y="{HEIGHT - 6}">{escape(x_label)}</text></svg>'
+        )
+
+
+def _path(x: Array, y: Array) -> str:
+    return "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in zip(x, y, strict=True))
+
+
+def _padded(values: Array) -> tuple[float, float]:
+    low, high = float(values.min()), float(values.max())
+    pad = 0.06 * (high - low)
+    return low - pad, high + pad
+
+
+def _not_empty(limits: tuple[float, float]) -> tuple[float, float]:
+    low, high = limits
+    middle = abs(low) or 1.0
+    return (low, high) if high - low > 1e-12 * middle else (low - middle / 2, low + middle / 2)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return three to six round numbers in a range."""
+    rough = (high - low) / 5
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(float(m * power) for m in (1, 2, 5, 10) if m * power >= rough)
+    first, last = int(np.ceil(low / step - 1e-9)), int(np.floor(high / step + 1e-9))
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]

@@ -1,0 +1,337 @@
+"""Commands on files of every kind, and on files that are not what they should be."""
+
+import json
+import os
+import tomllib
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+
+import somf
+
+
+def write_rows(kind):
+    """Write the matrix as a file of some kind; return what to say on the command line."""
+    rows = np.load("rows.npy")
+    if kind in ("several", "pattern"):
+        np.save("a1.npy", rows[:100])
+        np.save("a2.npy", rows[100:])
+    elif kind == "npz":
+        sp.save_npz("rows.npz", sp.csr_array(rows))
+    elif kind == "raw":
+        rows.tofile("rows.bin")
+    elif kind == "transposed":
+        np.save("columns.npy", np.ascontiguousarray(rows.T))
+    elif kind == "hdf5":
+        h5py = pytest.importorskip("h5py", reason="HDF5 comes with the extra 'hdf5'")
+        with h5py.File("rows.h5", "w") as file:
+            file["other"], file["rows"] = rows[:5], rows
+    elif kind == "zarr":
+        zarr = pytest.importorskip("zarr", reason="Zarr comes with the extra 'zarr'")
+        zarr.save_array("rows.zarr", rows)
+    return MATRICES[kind]
+
+
+MATRICES = {
+    "npy": "rows.npy",
+    "several": "a1.npy a2.npy",
+    "pattern": "'a*.npy'",
+    "npz": "rows.npz",
+    "raw": "rows.bin --raw-shape 300x24 --raw-dtype float64",
+    "transposed": "columns.npy --transposed",
+    "hdf5": "rows.h5 --dataset rows",
+    "zarr": "rows.zarr",
+}
+
+
+def write_image(kind):
+    """Write the image as a file of some kind; return its name."""
+    image = np.load("scene.npy")
+    if kind == "mat":
+        scipy_io = pytest.importorskip("scipy.io")
+        scipy_io.savemat("image.mat", {"cube": image})
+    elif kind == "tif":
+        tifffile = pytest.importorskip("tifffile", reason="TIFF comes with the extra 'images'")
+        tifffile.imwrite("image.tif", image, photometric="rgb")
+    elif kind == "hdr":
+        envi = pytest.importorskip("spectral.io.envi", reason="ENVI comes with the extra 'images'")
+        envi.save_image("image.hdr", image)
+    elif kind == "png":
+        pil = pytest.importorskip("PIL.Image", reason="PNG comes with the extra 'images'")
+        pil.fromarray(np.clip(image + 100, 0, 255).astype(np.uint8)).save("image.png")
+    else:
+        np.save("image.npy", image)
+    return f"image.{kind}"
+
+
+@pytest.mark.parametrize("kind", MATRICES)
+def test_a_matrix_of_any_kind_is_learned_and_coded(somf_command, kind):
+    data, rows = write_rows(kind), np.load("rows.npy")
+    options = "--components 6 --reduction 2 --validation 0.1"
+    result = somf_command.json(f"fit {data} {options} -o rows.somf")
+    model = somf.load("rows.somf")
+    assert result["objective"] < model.history_["objective"][0]
+    somf_command(f"transform rows.somf {data} -o codes.npy")
+    np.testing.assert_allclose(np.load("codes.npy"), model.transform(rows), atol=1e-6)
+    if kind not in ("several", "pattern", "transposed"):
+        assert somf_command.json(f"info {data}")["samples"] == 300
+
+
+@pytest.mark.parametrize("kind", ["npy", "mat", "tif", "hdr", "png"])
+def test_an_image_of_any_kind_is_cut_into_patches_that_the_model_knows(somf_command, kind):
+    name = write_image(kind)
+    somf_command(f"fit {name} --patches 5x6 --stride 2 --no-scale --components 6 -o image.somf")
+    model = somf.load("image.somf")
+    assert model.patch_shape_ == (5, 6, 3)
+    assert (model.patches_["center"], model.patches_["scale"]) == (True, False)
+    patches = somf.ImagePatches(name, (5, 6), stride=2, scale=False)
+    somf_command(f"transform image.somf {name} -o codes.npy")
+    np.testing.assert_array_equal(np.load("codes.npy"), model.transform(patches))
+    facts = somf_command.json(f"score image.somf {name}")
+    assert facts["samples"] == patches.shape[0]
+    assert facts["objective"] == pytest.approx(model.objective(patches))
+    assert somf_command.json(f"info {name}")["shape"] == [36, 40, 3]
+
+
+def test_flags_say_otherwise_than_the_model(somf_command):
+    somf_command("fit scene.npy --patches 4x4 --components 6 -o scene.somf")
+    dense = somf_command.json("score scene.somf scene.npy --stride 4")
+    assert dense["samples"] == 9 * 10
+    patches = somf.ImagePatches("scene.npy", 4)
+    np.save("patches.npy", patches.rows(np.arange(patches.shape[0])))
+    as_rows = somf_command.json("score scene.somf patches.npy --patches none")
+    assert as_rows == somf_command.json("score scene.somf scene.npy")
+
+
+def test_pixels_without_data_are_left_out_of_other_images_too(somf_command):
+    image = np.load("scene.npy")
+    image[:10] = -1
+    np.save("holes.npy", image)
+    somf_command("fit holes.npy --patches 4x4 --no-data -1 --components 6 -o holes.somf")
+    assert somf_command.json("score holes.somf holes.npy")["samples"] == 23 * 37
+    np.save("nothing.npy", np.full_like(image, -1))
+    somf_command("score holes.somf nothing.npy", code=1)
+    assert (
+        "'nothing.npy' has no patch of (4, 4) in which all pixels have data" in somf_command.errors
+    )
+
+
+@pytest.mark.parametrize("kind", ["npy", "npz", "zarr"])
+def test_codes_are_written_to_files_of_any_kind(somf_command, kind):
+    if kind == "zarr":
+        zarr = pytest.importorskip("zarr", reason="Zarr comes with the extra 'zarr'")
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    for force in ("", "--force"):
+        somf_command(f"transform rows.somf rows.npy -o codes.{kind} {force}")
+    expected = somf.load("rows.somf").transform("rows.npy")
+    if kind == "npy":
+        codes = np.load("codes.npy")
+    elif kind == "npz":
+        codes = sp.load_npz("codes.npz").toarray()
+    else:
+        codes = zarr.open_array("codes.zarr")[:]
+    np.testing.assert_array_equal(codes, expected)
+
+
+def test_validation_data_may_be_a_file(somf_command):
+    result = somf_command.json("fit rows.npy --components 6 --validation rows.npy -o rows.somf")
+    assert result["objective"] == pytest.approx(
+        somf_command.json("score rows.somf rows.npy")["objective"], rel=1e-3
+    )
+
+
+def test_info_tells_models_checkpoints_and_data_apart(somf_command):
+    somf_command(
+        "fit scene.npy --patches 4 --components 6 --checkpoint going -o scene.somf --state"
+    )
+    model, checkpoint = (somf_command.json(f"info {name}") for name in ("scene.somf", "going"))
+    assert model["what"] == "a model"
+    assert checkpoint["what"] == "a checkpoint"
+    for facts in (model, checkpoint):
+        assert facts["patches"]["patch_size"] == [4, 4]
+        assert facts["patches"]["path"] == "scene.npy"
+        assert facts["written_by_somf"] == somf.__version__
+        assert (facts["atoms"], facts["features"]) == (6, 48)
+        assert facts["can_go_on"]
+    assert "an image" in somf_command.json("info scene.npy")["what"]
+    assert somf_command.json("info rows.npy")["norm_of_a_sample"] == pytest.approx(1)
+
+
+def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command):
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    for name, patches in (("scene", "--patches 5x5"), ("rows", "")):
+        somf_command(f"fit {name}.npy {patches} --components 6 --validation 0.1 -o {name}.somf")
+        for kind in ("atoms", "history", "usage"):
+            somf_command(f"plot {name}.somf {name}.npy --kind {kind} -o {name}-{kind}.png")
+            assert os.path.getsize(f"{name}-{kind}.png") > 1000
+    somf_command("plot rows.somf --kind usage -o more.png", code=2)
+    assert "--kind usage takes DATA" in somf_command.errors
+
+
+def test_the_report_says_how_to_repeat_the_run(somf_command):
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    somf_command("report rows.somf rows.npy -o report.html")
+    with open("report.html", encoding="utf-8") as file:
+        assert "somf fit --config rows.somf.toml" in file.read()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit missing.npy -o m.somf", "There is no file 'missing.npy'"),
+        ("fit 'missing*.npy' -o m.somf", "No file matches 'missing*.npy'"),
+        ("fit broken.npy -o m.somf", "broken.npy"),
+        ("fit scene.npy -o m.somf", "'scene.npy' is an array of three dimensions"),
+        ("fit nan.npy -o m.somf", "nan.npy: X must be finite, got NaN in row 7"),
+        ("fit rows.npy -o missing/m.somf", "There is no folder 'missing'"),
+        ("fit rows.npy --patches 99x99 -o m.somf", "patch_size must fit into the image"),
+        ("fit rows.npy --config missing.toml -o m.somf", "'missing.toml' cannot be read"),
+        ("transform broken.somf rows.npy -o codes.npy", "broken.somf"),
+        ("transform missing.somf rows.npy -o codes.npy", "missing.somf"),
+        ("transform rows.npy rows.npy -o codes.npy", "'rows.npy' is not a somf file"),
+        ("transform rows.somf nan.npy -o codes.npy", "nan.npy: X must be finite"),
+        ("transform rows.somf narrow.npy -o codes.npy", "narrow.npy"),
+        ("score missing.somf rows.npy", "missing.somf"),
+        ("info missing.npy", "There is no file 'missing.npy'"),
+        ("info broken.npy", "broken.npy"),
+        ("info broken.somf", "broken.somf"),
+        ("plot broken.somf -o atoms.png", "broken.somf"),
+        ("plot rows.somf --kind history -o atoms.png", "validation"),
+        ("report broken.somf -o report.html", "broken.somf"),
+    ],
+)
+def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
+    somf_command, line, message
+):
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    for name in ("broken.npy", "broken.somf"):
+        with open(name, "wb") as file:
+            file.write(b"\x93NUMPY\x01\x00 and so on")
+    rows = np.load("rows.npy")
+    np.save("narrow.npy", rows[:, :5])
+    rows[7, 3] = np.nan
+    np.save("nan.npy", rows)
+    before = sorted(os.listdir())
+    somf_command(line, code=1)
+    assert message in somf_command.errors
+    assert "Traceback" not in somf_command.errors
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("fit -o m.somf", "Missing argument 'DATA...'"),
+        ("fit rows.npy", "Missing option '-o'"),
+        ("fit image.png -o m.somf", "'image.png' is an image: say --patches 16x16"),
+        ("fit rows.npy scene.npy --patches 4 -o m.somf", "--patches takes one image, got 2"),
+        ("fit numbers.bin --raw-shape 3x3 --raw-dtype float99 -o m.somf", "float99"),
+        ("transform rows.somf rows.npy -o codes.txt", "must end in .npy, .npz or .zarr"),
+        ("transform rows.somf", "Missing"),
+        ("fit rows.npy --stride 2 -o m.somf", "--stride is for patches: say --patches 16x16"),
+        ("fit rows.npy --no-center -o m.somf", "--center is for patches"),
+        ("fit scene.npy --patches 4 --transposed -o m.somf", "--transposed is for matrices"),
+        ("nonsense", "No such command"),
+    ],
+)
+def test_command_lines_that_make_no_sense_are_wrong_usage(somf_command, line, message):
+    for name in ("image.png", "numbers.bin"):
+        with open(name, "wb"):
+            pass
+    somf_command(line, code=2)
+    assert message in somf_command.errors
+
+
+def test_what_exists_is_replaced_only_by_force(somf_command):
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    somf_command("fit rows.npy --components 6 --validation 0.1 -o rows.somf")
+    lines = {
+        "rows.somf": "fit rows.npy --components 5 -o rows.somf",
+        "codes.npy": "transform rows.somf rows.npy -o codes.npy",
+        "atoms.png": "plot rows.somf -o atoms.png",
+        "report.html": "report rows.somf -o report.html",
+    }
+    for name, line in lines.items():
+        if name != "rows.somf":
+            with open(name, "w") as file:
+                file.write("precious")
+        with open(name, "rb") as file:
+            before = file.read()
+        somf_command(line, code=1)
+        assert f"{name!r} exists. Say --force to replace it" in somf_command.errors
+        with open(name, "rb") as file:
+            assert file.read() == before
+        somf_command(f"{line} --force")
+        with open(name, "rb") as file:
+            assert file.read() != before
+
+
+def test_a_folder_that_is_not_an_array_is_never_removed(somf_command):
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    os.makedirs("photos.zarr/precious")
+    somf_command("transform rows.somf rows.npy -o photos.zarr --force", code=1)
+    assert os.path.isdir("photos.zarr/precious")
+
+
+def test_quiet_is_quiet_and_json_is_json(somf_command):
+    assert somf_command("fit rows.npy --components 6 -o rows.somf --quiet") == ""
+    assert somf_command.errors == ""
+    assert json.loads(somf_command("score rows.somf rows.npy --json"))["samples"] == 300
+    assert somf_command.errors == ""
+
+
+def test_warnings_are_passed_on_even_if_quiet(somf_command):
+    somf_command("fit rows.npy --problem nmf --components 6 -o rows.somf --quiet")
+    assert somf_command.errors.startswith("Warning: X has negative entries")
+
+
+def test_a_file_may_hold_the_options_and_the_command_line_has_the_last_word(somf_command):
+    with open("run.toml", "w") as file:
+        file.write('data = ["rows.npy"]\ncomponents = 5\nalpha = 0.3\npositive-code = true\n')
+    somf_command("fit --config run.toml --components 4 -o rows.somf")
+    model = somf.load("rows.somf")
+    assert (model.n_components, model.alpha, model.positive_code) == (4, 0.3, True)
+    somf_command("fit --config run.toml --density 0.1 -o sparse.somf")
+    assert somf.load("sparse.somf").alpha == "auto"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("components = 2.5", "'2.5' is not a valid integer"),
+        ("n_components = 5", "'n_components', which is not an option of fit"),
+        ("components = ", "is not TOML"),
+        ("force = true", "'force', which is not an option of fit"),
+    ],
+)
+def test_a_file_of_options_that_makes_no_sense_is_wrong_usage(somf_command, text, message):
+    with open("run.toml", "w") as file:
+        file.write(text)
+    somf_command("fit rows.npy --config run.toml -o rows.somf", code=2)
+    assert message in " ".join(somf_command.errors.split())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "rows.npy --components 6 --epochs 2 --validation 0.1 --surrogate incremental",
+        "rows.npy --components 6 --density 0.2 --seed 5 --checkpoint rows.checkpoint",
+        "rows.npy --components 6 --problem nmf --alpha 0.05",
+        "scene.npy --patches 4x6 --stride 2 --components 6 --no-scale --dtype float64",
+    ],
+)
+def test_the_file_that_a_run_leaves_repeats_it_bit_for_bit(somf_command, options):
+    somf_command(f"fit {options} -o one.somf")
+    somf_command("fit --config one.somf.toml -o two.somf")
+    one, two = somf.load("one.somf"), somf.load("two.somf")
+    np.testing.assert_array_equal(one.components_, two.components_)
+    assert one.history_.get("objective") == two.history_.get("objective")
+    assert (one.alpha_, one.n_iter_) == (two.alpha_, two.n_iter_)
+    told = []
+    for name in ("one.somf", "two.somf"):
+        with open(f"{name}.toml", "rb") as file:
+            told.append(tomllib.load(file) | {"output": None})
+    assert told[0] == told[1]

@@ -1,0 +1,52 @@
+"""Help that helps: its examples work."""
+
+import pytest
+
+pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+
+from somf.cli.app import application
+
+COMMANDS = ("demo", "fit", "transform", "score", "info", "plot", "report", "bench")
+
+
+def examples(command):
+    lines = (command.epilog or "").splitlines()
+    return [line.strip().removeprefix("somf ") for line in lines if line.startswith("  somf ")]
+
+
+def test_there_is_help_with_an_example_for_every_command(somf_command):
+    assert set(application.commands) == set(COMMANDS)
+    for name in COMMANDS:
+        text = somf_command(f"{name} --help")
+        assert any(line in text for line in examples(application.commands[name])), text
+    assert "Exit codes" in somf_command("--help")
+
+
+def test_the_examples_of_the_help_work_one_after_the_other(somf_command):
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    commands = application.commands
+    for name in ("fit", "transform", "score", "info", "plot", "report"):
+        for line in examples(commands[name]):
+            somf_command(line)
+    for line in examples(application):
+        somf_command(line)
+
+
+def test_the_example_of_the_benchmark_works(somf_command):
+    (line,) = examples(application.commands["bench"])
+    assert "samples per second" in somf_command(line)
+
+
+def test_the_example_of_the_demo_works(somf_command, tmp_path):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    (line,) = examples(application.commands["demo"])
+    assert "$ somf fit" in somf_command(line)
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {"left.somf", "left.somf.toml", "atoms.png", "report.html"} <= names
+
+
+def test_without_tensorly_the_demo_names_the_extra(somf_command, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "tensorly.datasets", None)
+    somf_command("demo", code=1)
+    assert "pip install 'somf[demo]'" in somf_command.errors

@@ -1,0 +1,114 @@
+"""Options are the parameters of the estimators."""
+
+import inspect
+import re
+
+import pytest
+
+pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+
+import click
+
+import somf
+from somf import MatrixFactorization, config
+from somf.cli.fit import fit
+from somf.cli.parameters import FOR_PYTHON, PROBLEMS, documented, flag_of
+from somf.problems import KINDS
+
+OPTIONS = {parameter.name: parameter for parameter in fit.params}
+
+
+def test_every_parameter_of_every_estimator_is_an_option_of_fit():
+    for kind in KINDS.values():
+        assert set(inspect.signature(kind).parameters) - set(FOR_PYTHON) <= OPTIONS.keys()
+
+
+def test_every_problem_can_be_chosen():
+    assert set(PROBLEMS.values()) == set(KINDS.values())
+
+
+@pytest.mark.parametrize("name", inspect.signature(MatrixFactorization).parameters)
+def test_docstring_and_signature_agree(name):
+    kind, text = documented(MatrixFactorization)[name]
+    default = inspect.signature(MatrixFactorization).parameters[name].default
+    told = re.search(r"default=(\S+)$", kind)
+    assert text
+    assert (eval(told[1]) if told else None) == default
+
+
+def test_choices_are_those_that_are_checked():
+    assert OPTIONS["masks"].type.choices == config.MASKS
+    assert OPTIONS["surrogate"].type.choices == config.SURROGATES
+    assert OPTIONS["code_estimator"].type.choices == config.CODE_ESTIMATORS
+    assert OPTIONS["init"].type.choices == config.INITS
+    assert OPTIONS["device"].type.choices == config.DEVICES
+    assert OPTIONS["dtype"].type.choices == tuple(dtype.name for dtype in config.DTYPES)
+
+
+def test_types_are_those_of_the_docstring():
+    assert OPTIONS["n_components"].type is click.INT
+    assert OPTIONS["random_state"].type is click.INT
+    assert OPTIONS["reduction"].type is click.FLOAT
+    assert OPTIONS["positive_code"].secondary_opts == ["--no-positive-code"]
+    assert isinstance(OPTIONS["checkpoint"].type, click.Path)
+
+
+def test_names_are_those_that_people_would_type():
+    flags = {name: option.opts[0] for name, option in OPTIONS.items() if name != "data"}
+    assert flags["n_components"] == flag_of("n_components") == "--components"
+    assert (flags["alpha"], flags["code_density"]) == ("--alpha", "--density")
+    assert flags["n_epochs"] == "--epochs"
+    assert flags["random_state"] == "--seed"
+    assert flags["code_estimator"] == "--code-estimator"
+
+
+def test_what_is_not_given_is_left_to_the_estimator(somf_command):
+    somf_command("fit rows.npy -o rows.somf")
+    defaults = somf.DictionaryLearning().get_params()
+    given = somf.load("rows.somf").get_params() | {"callbacks": ()}
+    assert given == defaults | {"random_state": 0}
+
+
+def test_options_reach_the_estimator(somf_command):
+    somf_command(
+        "fit rows.npy --problem matrix-factorization --components 4 --alpha 0.3 --l1-ratio 0.5 "
+        "--positive-atoms --masks bernoulli --dtype float32 --seed 3 -o rows.somf"
+    )
+    model = somf.load("rows.somf")
+    assert type(model) is MatrixFactorization
+    assert (model.n_components, model.alpha, model.l1_ratio) == (4, 0.3, 0.5)
+    assert (model.positive_atoms, model.positive_code) == (True, False)
+    assert (model.masks, model.dtype, model.random_state) == ("bernoulli", "float32", 3)
+
+
+def test_a_density_is_a_wish_for_alpha(somf_command):
+    result = somf_command.json("fit rows.npy --components 8 --density 0.2 -o rows.somf")
+    model = somf.load("rows.somf")
+    assert (model.alpha, model.code_density) == ("auto", 0.2)
+    assert result["alpha"] == model.alpha_
+    assert result["wanted_density"] == 0.2
+    density = somf_command.json("score rows.somf rows.npy")["density"]
+    assert density == pytest.approx(0.2, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--components 0", "Invalid value for --components: n_components must be at least 1"),
+        ("--components many", "'many' is not a valid integer"),
+        ("--reduction 0.5", "reduction must be at least 1, got 0.5"),
+        ("--alpha some", "'some' is not a number or 'auto'"),
+        ("--alpha 0.1 --density 0.2", "--alpha and --density exclude each other"),
+        ("--density 2", "Invalid value for --density: code_density must be strictly between"),
+        ("--problem sparse-pca --density 0.1", "alpha must be a number where l1_ratio is 0"),
+        ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
+        ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),
+        ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
+        ("--patches 0x3", "'0x3' is not of the form"),
+        ("--wrong", "No such option"),
+        ("--problem pca", "'pca' is not one of"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_read(somf_command, options, message):
+    somf_command(f"fit missing.npy -o rows.somf {options}", code=2)
+    assert message in " ".join(somf_command.errors.split())

@@ -1,0 +1,149 @@
+"""The command as scripts see it: a process with an exit code."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+
+import somf
+
+from .conftest import write_data
+
+ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
+PATIENCE = 120
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_with_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_data()
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored():
+    """Undo what shells do to jobs in the background, which processes would inherit."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def start(line):
+    """Start a command."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "somf", *shlex.split(line)],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def end(process, code=0):
+    """Wait for a command; return what it has said on stdout and stderr."""
+    out, errors = process.communicate(timeout=PATIENCE)
+    assert process.returncode == code, errors
+    assert "Traceback" not in errors
+    return out, errors
+
+
+def test_every_command_works_and_what_one_process_writes_another_reads():
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    fit = "fit scene.npy --patches 5x5 --components 8 --density 0.2 --validation 0.1"
+    bench = start("bench --components 4 --json")
+    end(start(f"{fit} -o scene.somf"))
+    assert len(json.loads(end(bench)[0])["rows"]) == 3
+    for pair in (
+        ("transform scene.somf scene.npy -o codes.npy", "fit --config scene.somf.toml -o two.somf"),
+        ("score scene.somf scene.npy --gap --json", "info scene.somf --json"),
+        ("plot scene.somf -o atoms.png", "report scene.somf scene.npy -o report.html"),
+    ):
+        said = [end(process)[0] for process in [start(line) for line in pair]]
+        if "--json" in pair[0]:
+            score, info = map(json.loads, said)
+    end(start("demo --patches 2x2 --components 4 --quiet -o demo"))
+
+    model, again = somf.load("scene.somf"), somf.load("two.somf")
+    np.testing.assert_array_equal(again.components_, model.components_)
+    assert again.history_["objective"] == model.history_["objective"]
+    assert again.alpha_ == model.alpha_ == info["alpha"]
+    patches = somf.ImagePatches("scene.npy", 5)
+    np.testing.assert_array_equal(np.load("codes.npy"), model.transform(patches))
+    assert score["objective"] == pytest.approx(model.objective(patches))
+    assert score["stationarity_gap"] == pytest.approx(model.stationarity_gap(patches))
+    assert {"atoms.png", "report.html", "demo"} <= set(os.listdir())
+
+
+def test_exit_codes_and_stderr_tell_scripts_what_is_wrong():
+    lines = {
+        "fit rows.npy --components none -o rows.somf": (2, "'none' is not a valid integer"),
+        "fit missing.npy -o rows.somf": (1, "There is no file 'missing.npy'"),
+        "fit rows.npy -o scene.npy": (1, "'scene.npy' exists. Say --force"),
+        "info broken.somf": (1, "'broken.somf' is not a somf file"),
+    }
+    with open("broken.somf", "wb") as file:
+        file.write(b"broken")
+    processes = [start(line) for line in lines]
+    for process, (code, message) in zip(processes, lines.values(), strict=True):
+        out, errors = end(process, code)
+        assert out == ""
+        assert message in errors
+
+
+LONG = "fit rows.npy --components 8 --epochs 600 --density 0.2 --seed 1 -o rows.somf"
+"""A run of some seconds."""
+
+
+def wait_for_line(process, start):
+    """Wait until a command has said something on stderr."""
+    for line in process.stderr:
+        if line.startswith(start):
+            return
+    pytest.fail(f"it ended without a line {start!r}")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
+    process = start(f"{LONG} --checkpoint rows.checkpoint")
+    wait_for_line(process, "300 samples")
+    process.send_signal(signal.SIGINT)
+    _, errors = end(process, 130)
+    assert "the same call of fit goes on" in errors
+    assert not os.path.exists("rows.somf")
+    n_seen = somf.load("rows.checkpoint").n_samples_seen_
+    assert n_seen < 600 * 300
+    _, errors = end(start(f"{LONG} --checkpoint rows.checkpoint"))
+    assert f"going on after {n_seen} samples" in errors
+    model = somf.load("rows.somf")
+    whole = somf.DictionaryLearning(**model.get_params() | {"checkpoint": None})
+    whole.fit("rows.npy")
+    np.testing.assert_array_equal(model.components_, whole.components_)
+    assert model.alpha_ == whole.alpha_
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_run_without_a_checkpoint_ends_at_once_and_leaves_nothing(signum, code):
+    before = sorted(os.listdir())
+    process = start(LONG.replace("600", "100000"))
+    wait_for_line(process, "alpha is")
+    process.send_signal(signum)
+    end(process, code)
+    assert sorted(os.listdir()) == before
+
+
+def test_without_click_the_command_names_the_extra():
+    program = "import sys; sys.modules['click'] = None; from somf.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 1
+    assert done.stderr == "The somf command needs click: pip install 'somf[cli]'.\n"

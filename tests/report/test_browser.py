@@ -1,0 +1,124 @@
+"""A report in a real browser: it loads, sorts, enlarges, and can be used without a mouse."""
+
+import numpy as np
+import pytest
+
+from somf import DictionaryLearning
+from somf.report import write_report
+from tests.report.browser import Browser, needs_browser
+
+pytestmark = needs_browser
+
+NUMBERS = "[...document.querySelectorAll('#atom-list li')].map((e) => Number(e.dataset.number))"
+USAGES = "[...document.querySelectorAll('#atom-list li')].map((e) => Number(e.dataset.usage))"
+IS_OPEN = "document.querySelector('dialog').open"
+TITLE = "document.querySelector('#enlarged-title').textContent"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(0).random((60, 4 * 4 * 5)).astype(np.float32)
+    return DictionaryLearning(9, alpha=0.5, random_state=0).fit(X, validation=0.2), X
+
+
+@pytest.fixture
+def page(browser, fitted, tmp_path):
+    model, X = fitted
+    write_report(model, tmp_path / "report.html", data=X, patch_shape=(4, 4, 5))
+    browser.problems.clear()
+    browser.requests.clear()
+    browser.resize(1200, 800)
+    browser.open(tmp_path / "report.html")
+    yield browser
+    assert browser.problems == []
+
+
+def test_a_page_loads_without_a_complaint_or_a_request_to_anybody(page):
+    assert page.ask("document.querySelectorAll('#atom-list img').length") == 9
+    assert page.ask("[...document.images].every((e) => e.complete && e.naturalWidth > 0)")
+    assert all(url.startswith(("file:", "data:")) for url in page.requests)
+
+
+def test_atoms_are_sorted_by_a_click(page):
+    assert page.ask(USAGES) == sorted(page.ask(USAGES), reverse=True)
+    page.click("button[data-key=number]")
+    assert page.ask(NUMBERS) == list(range(9))
+    assert page.ask("document.querySelector('[aria-pressed=true]').dataset.key") == "number"
+    page.click("button[data-key=usage]")
+    assert page.ask(USAGES) == sorted(page.ask(USAGES), reverse=True)
+
+
+def test_an_atom_is_enlarged_with_its_spectrum_and_closed_again(page):
+    page.click("#atom-list li:nth-child(3) button")
+    assert page.ask(IS_OPEN)
+    assert page.ask(TITLE) == f"Atom {page.ask(NUMBERS)[2]}"
+    picture, small = (
+        page.ask(f"document.querySelector('{place} img').getBoundingClientRect().width")
+        for place in ("#enlarged-picture", "#atom-list")
+    )
+    assert picture > 2 * small
+    assert page.ask("document.querySelectorAll('#enlarged-curve .line').length") == 1
+    page.click("#close")
+    assert not page.ask(IS_OPEN)
+
+
+def test_everything_can_be_done_from_the_keyboard(page):
+    page.ask("document.querySelector('#atom-list button').focus()")
+    page.press("Enter")
+    assert page.ask(IS_OPEN)
+    numbers = page.ask(NUMBERS)
+    page.press("ArrowRight")
+    assert page.ask(TITLE) == f"Atom {numbers[1]}"
+    page.press("ArrowLeft")
+    page.press("ArrowLeft")
+    assert page.ask(TITLE) == f"Atom {numbers[-1]}"
+    page.press("Escape")
+    assert not page.ask(IS_OPEN)
+    focused = page.ask("document.activeElement.closest('li').dataset.number")
+    assert int(focused) == numbers[-1]
+
+
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_nothing_is_wider_than_a_phone(page, width):
+    page.resize(width, 700)
+    assert page.ask("document.documentElement.scrollWidth") <= width
+    page.click("#atom-list li:nth-child(2) button")
+    assert page.ask("document.querySelector('dialog').getBoundingClientRect().right") <= width
+
+
+def test_it_is_dark_where_the_reader_wants_it_dark(page):
+    color = "getComputedStyle(document.body).backgroundColor"
+    light = page.ask(color)
+    page.send(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}]
+    )
+    assert page.ask(color) != light
+    page.send("Emulation.setEmulatedMedia", media="print")
+    assert page.ask(color) == "rgb(255, 255, 255)"
+    assert page.ask("getComputedStyle(document.querySelector('nav')).display") == "none"
+    page.send("Emulation.setEmulatedMedia", media="", features=[])
+
+
+def test_it_can_be_printed(page):
+    assert page.pdf().startswith(b"%PDF")
+
+
+def test_names_of_features_are_shown_as_they_are(browser, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    name = "<img src=x onerror=document.title=1>"
+    frame = pandas.DataFrame(np.random.default_rng(0).random((30, 2)), columns=[name, "b"])
+    write_report(DictionaryLearning(2, random_state=0).fit(frame), tmp_path / "named.html")
+    browser.problems.clear()
+    browser.open(tmp_path / "named.html")
+    browser.click("#atom-list button")
+    cells = browser.ask("[...document.querySelectorAll('#enlarged td')].map((e) => e.textContent)")
+    assert name in cells
+    assert browser.ask("document.title") != "1"
+    assert browser.problems == []

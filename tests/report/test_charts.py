@@ -1,0 +1,48 @@
+"""Charts show their data, whatever its range."""
+
+import re
+
+import numpy as np
+import pytest
+
+from somf.report.charts import bar_chart, line_chart, number
+
+
+@pytest.mark.parametrize(
+    "values", [[1.0], [2.0, 2.0], [0.0, 0.0], [1e-12, 3e-12], [-5.0, 1e9], [0.1329, 0.1328, 0.1327]]
+)
+def test_a_line_is_inside_its_frame_and_has_labels(values):
+    chart = line_chart(range(len(values)), values, "samples", "objective")
+    (path,) = re.findall(r'class="line" d="M([^"]*)"', chart)
+    points = np.array([point.split() for point in path.split("L")], dtype=float)
+    assert len(points) == len(values)
+    assert ((points > 0) & (points < [400, 240])).all()
+    assert 2 <= len(re.findall(r'<text class="end"', chart)) <= 8
+
+
+def test_higher_values_are_higher_up():
+    (path,) = re.findall(r'class="line" d="M([^"]*)"', line_chart([0, 1], [1, 2], "x", "y"))
+    first, second = (float(point.split()[1]) for point in path.split("L"))
+    assert second < first
+
+
+def test_of_very_many_records_some_are_drawn_and_the_last_is_one():
+    chart = line_chart(np.arange(10_000), np.arange(10_000), "x", "y")
+    assert len(chart) < 20_000
+    assert "388.0 " in chart
+
+
+def test_bars_without_height_are_drawn():
+    assert "nan" not in bar_chart(np.zeros(3), "x", "y")
+
+
+def test_labels_are_escaped():
+    assert "<b>" not in line_chart([0, 1], [0, 1], "<b>", '"<b>')
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1234567, "1\u202f234\u202f567"), (-3, "−3"), (0.12345, "0.1235"), (2.0, "2")],
+)
+def test_numbers_are_written_for_people(value, text):
+    assert number(value) == text

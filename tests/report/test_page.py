@@ -1,0 +1,174 @@
+"""A report says what is known, escapes what comes from files, and stays small."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
+from somf.report import write_report
+
+VOID = {"meta", "link", "img"}
+MEGABYTE = 2**20
+
+
+class Outline(HTMLParser):
+    """Checks that elements are nested, and collects what a page consists of."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text = [], [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text += data
+
+
+def report(tmp_path, model, **options):
+    path = tmp_path / "report.html"
+    write_report(model, path, **options)
+    page = Outline()
+    page.feed(path.read_text(encoding="utf-8"))
+    assert page.open == []
+    return page
+
+
+def items(page):
+    return page.tags.count("li")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = np.random.default_rng(0).standard_normal((80, 20)).astype(np.float32)
+    model = DictionaryLearning(6, alpha=0.7, reduction=2, batch_size=10, random_state=0)
+    return model.fit(X, validation=0.25), X
+
+
+def test_a_report_states_parameters_measurements_and_the_command(tmp_path, fitted):
+    model, X = fitted
+    page = report(tmp_path, model, data=X, command="somf fit X.npy --alpha 0.7")
+    assert "somf fit X.npy --alpha 0.7" in page.text
+    assert f"{model.objective(X):.6g}" in page.text
+    assert f"{model.stationarity_gap(X):.3g}" in page.text
+    assert f"{np.mean(model.transform(X) != 0):.1%} of the codes are not zero" in page.text
+    assert "learning_rate" in page.text
+    assert items(page) == 6
+
+
+def test_usage_and_order_are_those_of_the_codes(tmp_path, fitted):
+    model, X = fitted
+    codes = model.transform(X)
+    data = report(tmp_path, model, data=X).attributes
+    numbers = [int(value) for name, value in data if name == "data-number"]
+    usage = [float(value) for name, value in data if name == "data-usage"]
+    sizes = [float(value) for name, value in data if name == "data-size"]
+    np.testing.assert_allclose(usage, (codes != 0).mean(axis=0)[numbers], rtol=1e-5)
+    np.testing.assert_allclose(sizes, np.abs(codes).mean(axis=0)[numbers], rtol=1e-2)
+    assert usage == sorted(usage, reverse=True)
+
+
+def test_without_data_and_history_a_report_says_what_is_not_known(tmp_path, fitted):
+    _, X = fitted
+    page = report(tmp_path, DictionaryLearning(3, random_state=0).partial_fit(X))
+    assert "was not measured" in page.text
+    assert "No data was given" in page.text
+    assert "Sort by" not in page.text
+    assert "somf.DictionaryLearning(n_components=3, random_state=0).fit(X)" in page.text
+
+
+@pytest.mark.parametrize("kind", [MatrixFactorization, NMF, SparsePCA])
+@pytest.mark.parametrize("shape", [None, (4, 5), (2, 2, 5)])
+def test_every_estimator_has_a_report_as_pictures_and_as_curves(tmp_path, kind, shape):
+    X = np.random.default_rng(0).random((30, 20))
+    model = kind(1, reduction=1, random_state=0).fit(X)
+    page = report(tmp_path, model, data=X, patch_shape=shape)
+    assert page.tags.count("img") == (shape is not None)
+    assert items(page) == 1
+
+
+def test_the_shape_of_patches_and_the_alpha_that_a_fit_has_found_are_told(tmp_path, fitted):
+    _, X = fitted
+    model = DictionaryLearning(3, random_state=0).fit(X)
+    model.patch_shape_, model.alpha_ = (4, 5), 0.125
+    model.patches_ = {"stride": (1, 1), "image dtype": "uint16"}
+    page = report(tmp_path, model)
+    assert "4 × 5 pixels" in page.text
+    assert "0.125" in page.text
+    assert "patches: image dtype" in page.text
+    assert page.tags.count("img") == 3
+
+
+def test_what_comes_from_a_file_is_text_and_never_markup(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
+    frame = pandas.DataFrame(np.random.default_rng(0).random((30, 2)), columns=[evil, "$style"])
+    model = DictionaryLearning(2, random_state=0).fit(frame)
+    model.patches_ = {evil: evil}
+    page = report(tmp_path, model, data=frame, command=evil)
+    assert page.tags.count("script") == 1
+    assert "img" not in page.tags
+    assert all(not name.startswith("on") for name, _ in page.attributes)
+    assert evil in page.text
+
+
+def test_a_page_refers_to_nothing_outside_of_itself(tmp_path, fitted):
+    model, X = fitted
+    data = dict.fromkeys(("src", "href", "srcset", "action", "data"))
+    for name, value in report(tmp_path, model, data=X, patch_shape=(4, 5)).attributes:
+        if name in data:
+            assert value.startswith(("data:", "#"))
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.search(r"https?:|url\(|@import", text)
+
+
+def test_a_page_of_1024_atoms_or_more_stays_below_six_megabytes(tmp_path):
+    rng = np.random.default_rng(0)
+    model = DictionaryLearning(1030, reduction=1, batch_size=10, random_state=0)
+    model.init = rng.standard_normal((1030, 40 * 40 * 4)).astype(np.float32)
+    model.partial_fit(rng.standard_normal((10, 6400), dtype=np.float32))
+    page = report(tmp_path, model, patch_shape=(40, 40, 4))
+    assert items(page) == 1024
+    assert "the first 1\u202f024 of 1\u202f030" in page.text
+    assert (tmp_path / "report.html").stat().st_size < 6 * MEGABYTE
+    report(tmp_path, model)
+    assert (tmp_path / "report.html").stat().st_size < 6 * MEGABYTE
+
+
+def test_a_large_picture_is_shrunk_to_means(tmp_path):
+    model = DictionaryLearning(1, reduction=1, init=np.ones((1, 300 * 200)))
+    model.partial_fit(np.ones((2, 300 * 200)))
+    attributes = report(tmp_path, model, patch_shape=(300, 200)).attributes
+    assert ("width", "128") in attributes
+    assert ("height", "128") in attributes
+
+
+def test_records_that_are_not_finite_do_not_break_the_page(tmp_path, fitted):
+    _, X = fitted
+    model = DictionaryLearning(3, random_state=0).fit(X, validation=0.2)
+    model.history_["objective"][-1] = np.nan
+    assert "not finite" in report(tmp_path, model).text
+    del model.history_["compute_seconds"]
+    model.history_["objective"][-1] = 1.0
+    assert "samples seen" in report(tmp_path, model).text
+
+
+def test_a_model_that_was_not_fitted_has_no_report(tmp_path):
+    with pytest.raises(NotFittedError):
+        write_report(DictionaryLearning(), tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
