@@ -1,7 +1,10 @@
 """Files that commands write: nothing is replaced unless that is said, and it is said early."""
 
 import os
+import secrets
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -27,11 +30,23 @@ def check_free(*paths: str, force: bool) -> None:
             raise FileExistsError(f"{path!r} exists. Say --force to replace it.")
 
 
-def make_way(path: str) -> None:
-    """Remove a folder, such as a Zarr array, that is to be replaced; files are replaced as such."""
-    if os.path.isdir(path):
-        if not any(os.path.exists(os.path.join(path, name)) for name in ("zarr.json", ".zarray")):
-            raise FileExistsError(
-                f"{path!r} is a folder that is not a Zarr array. Remove it first."
-            )
+@contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Give the name under which to write a file or Zarr array; what exists is replaced at the end.
+
+    If something goes wrong, what exists stays as it is.
+    """
+    if not os.path.exists(path):
+        yield path
+        return
+    is_folder = os.path.isdir(path)
+    if is_folder and not any(
+        os.path.exists(os.path.join(path, name)) for name in ("zarr.json", ".zarray")
+    ):
+        raise FileExistsError(f"{path!r} is a folder that is not a Zarr array. Remove it first.")
+    beginning, kind = os.path.splitext(path)
+    aside = f"{beginning}.{secrets.token_hex(4)}{kind}"
+    yield aside
+    if is_folder:
         shutil.rmtree(path)
+    os.replace(aside, path)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from somf.cli.files import check_free, force_option, make_way
+from somf.cli.files import check_free, force_option, replacing
 from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
 from somf.cli.parameters import Function, option_for, with_options
 from somf.cli.talk import Talk, examples, talking
@@ -68,10 +68,9 @@ def transform(
         )
     check_free(output, force=force)
     estimator, source = open_both(model, data, talk, options)
-    make_way(output)
-    with naming(data):
-        codes = estimator.transform(source, out=output, sparse=kind == ".npz")
-    talk.result({"codes": output, "samples": int(codes.shape[0]), "atoms": int(codes.shape[1])})
+    with naming(data), replacing(output) as name:
+        shape = estimator.transform(source, out=name, sparse=kind == ".npz").shape
+    talk.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
 
 
 @click.command(
