@@ -56,17 +56,18 @@ def atom_list(
     names = getattr(model, "feature_names_in_", None)
     for place, j in enumerate(order):
         known, words = _known_of(components[j], int(j), measurement)
-        title = ""
+        title, label = "", f"Atom {j} {words}"
         if patch_shape is None:
             largest = _largest(components[j], names)
             known["features"] = json.dumps(largest)
             if names is not None:
-                title = f"<em>{escape(', '.join(name for name, _ in largest[:3]))}</em>"
+                title = escape(", ".join(name for name, _ in largest[:3]))
+                label, title = f"{label}: {title}", f"<em>{title}</em>"
         data = " ".join(f'data-{key}="{escape(str(value))}"' for key, value in known.items())
         unused = ' class="unused"' if known.get("usage") == 0 else ""
         parts.append(
             f'<li{unused} {data}><button type="button" aria-haspopup="dialog" '
-            f'aria-label="Atom {j} {words}">{pictures[place]}{curves[place]}{title}'
+            f'aria-label="{label}">{pictures[place]}{curves[place]}{title}'
             f"<span>{j}</span><small>{words}</small></button></li>"
         )
     return "\n".join([*parts, "</ol>"])
