@@ -98,7 +98,7 @@ def test_exit_codes_and_stderr_tell_scripts_what_is_wrong():
         assert message in errors
 
 
-LONG = "fit rows.npy --components 8 --epochs 600 --density 0.2 --seed 1 -o rows.somf"
+LONG = "fit rows.npy --components 8 --epochs 400 --density 0.2 --seed 1 -o rows.somf"
 """A run of some seconds."""
 
 
@@ -119,7 +119,7 @@ def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
     assert "the same call of fit goes on" in errors
     assert not os.path.exists("rows.somf")
     n_seen = somf.load("rows.checkpoint").n_samples_seen_
-    assert n_seen < 600 * 300
+    assert n_seen < 400 * 300
     _, errors = end(start(f"{LONG} --checkpoint rows.checkpoint"))
     assert f"going on after {n_seen} samples" in errors
     model = somf.load("rows.somf")
@@ -133,7 +133,7 @@ def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_without_a_checkpoint_ends_at_once_and_leaves_nothing(signum, code):
     before = sorted(os.listdir())
-    process = start(LONG.replace("600", "100000"))
+    process = start(LONG.replace("400", "100000"))
     wait_for_line(process, "alpha is")
     process.send_signal(signum)
     end(process, code)
