@@ -120,20 +120,19 @@ def _expand(path: Path | Sequence[Path]) -> list[str]:
     """Return the names of all files that are meant, which stay theirs wherever the process goes."""
     if not _is_path(path):
         return [name for p in path for name in _expand(p)]  # type: ignore[union-attr] # a sequence
-    name = os.path.abspath(path)  # type: ignore[arg-type]
-    if os.path.exists(name) or not glob.has_magic(name):
-        return [name]
-    found = sorted(glob.glob(name))
+    name = os.fspath(path)  # type: ignore[arg-type]
+    is_pattern = glob.has_magic(name) and not os.path.exists(name)
+    found = sorted(glob.glob(name)) if is_pattern else [name]
     if not found:
         raise FileNotFoundError(f"No file matches {name!r}.")
-    return found
+    if not os.path.exists(found[0]):
+        raise FileNotFoundError(f"There is no file {name!r}.")
+    return [os.path.abspath(n) for n in found]
 
 
 def _open(
     path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
 ) -> Source:
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"There is no file {path!r}.")
     try:
         source = _by_kind(path, dataset, shape, dtype, transposed)
         check_numeric(source.dtype)
