@@ -252,8 +252,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
             held_out = None
             if validation_source is not None:
+                name = "X" if validation_source is source else "validation"
                 held_out = (
-                    loader_for(config.device, validation_source, dtype, state.permutation),
+                    loader_for(
+                        config.device, validation_source, dtype, state.permutation, name=name
+                    ),
                     validation_ids,
                 )
             loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)

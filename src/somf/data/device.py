@@ -34,7 +34,7 @@ class DeviceLoader(Loader):
 
     Parameters
     ----------
-    source, dtype, permutation, non_negative
+    source, dtype, permutation, non_negative, name
         See `Loader`.
     """
 
@@ -44,8 +44,9 @@ class DeviceLoader(Loader):
         dtype: np.dtype[Any],
         permutation: Ints | None = None,
         non_negative: bool = False,
+        name: str = "X",
     ) -> None:
-        super().__init__(source, dtype, permutation, non_negative)
+        super().__init__(source, dtype, permutation, non_negative, name)
         self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
         self._order = None if permutation is None else cuda.to_device(permutation)
         self._reading = threading.local()
@@ -125,7 +126,7 @@ class DeviceLoader(Loader):
         """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
         if not torch.isfinite(X).all():
             rows = X.cpu().numpy()
-            check_finite(rows, rows, ids)
+            check_finite(rows, rows, ids, self.name)
         if self.non_negative:
             self._warn_if_negative(bool((X < 0).any()))
         return X

@@ -35,6 +35,8 @@ class Loader:
         The feature that goes to each column; None keeps their order.
     non_negative : bool
         Whether to warn, once, if there are negative entries.
+    name : str
+        What the user calls the data.
     """
 
     def __init__(
@@ -43,9 +45,10 @@ class Loader:
         dtype: np.dtype[Any],
         permutation: Ints | None = None,
         non_negative: bool = False,
+        name: str = "X",
     ) -> None:
         self.source, self.dtype, self.permutation = source, dtype, permutation
-        self.non_negative = non_negative
+        self.non_negative, self.name = non_negative, name
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -151,7 +154,7 @@ class Loader:
         return sparse.tocsc()
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
-        check_finite(X, entries, ids)
+        check_finite(X, entries, ids, self.name)
         if self.non_negative:
             self._warn_if_negative(bool(entries.min(initial=0) < 0))
 
@@ -197,7 +200,7 @@ def _no_end_of_iteration(source: Source) -> Iterator[None]:
         raise RuntimeError(f"{type(source).__name__} raised StopIteration.")  # noqa: B904
 
 
-def check_finite(X: Any, entries: Array, ids: Ints) -> None:
+def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
     """Raise ValueError, naming the row, if one of the entries of X is not finite."""
     # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
     # overflows, hence the second look).
@@ -212,7 +215,8 @@ def check_finite(X: Any, entries: Array, ids: Ints) -> None:
         row, bad = np.searchsorted(X.indptr, entry, side="right") - 1, entries[entry]
     what = "NaN" if np.isnan(bad) else "infinity"
     raise ValueError(
-        f"X must be finite, got {what} in row {ids[row]}. Remove or impute such entries first."
+        f"{name} must be finite, got {what} in row {ids[row]} as {entries.dtype}. "
+        "Remove or impute such entries first."
     )
 
 
@@ -222,10 +226,11 @@ def loader_for(
     dtype: np.dtype[Any],
     permutation: Ints | None = None,
     non_negative: bool = False,
+    name: str = "X",
 ) -> Loader:
     """Return the loader that brings minibatches to a device; see `Loader` for the parameters."""
     if device == "cuda":
         from somf.data.device import DeviceLoader  # torch is optional
 
-        return DeviceLoader(source, dtype, permutation, non_negative)
-    return Loader(source, dtype, permutation, non_negative)
+        return DeviceLoader(source, dtype, permutation, non_negative, name)
+    return Loader(source, dtype, permutation, non_negative, name)
