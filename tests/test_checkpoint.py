@@ -23,6 +23,14 @@ class StopError(Exception):
     pass
 
 
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored():
+    """Undo what shells do to jobs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class StuckSource(Source):
     """A source that gives a few minibatches and then nothing, like a disk that has gone away."""
 
