@@ -27,6 +27,7 @@ from somf.kernels import kernels_for
 from somf.kernels.host import to_host
 from somf.loop import Loop
 from somf.output import codes_into
+from somf.sklearn_callbacks import SklearnCallbacks, followed_by_sklearn, tearing_down
 from somf.solver import Solver
 from somf.start import check_state, hold_out, start
 from somf.state import State
@@ -37,7 +38,9 @@ CODE_TOL = 1e-6
 """Default relative duality gap of the codes that users get to see."""
 
 
-class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class MatrixFactorization(
+    SklearnCallbacks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
     """Subsampled online matrix factorization, X ≈ codes @ components_.
 
     Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
@@ -199,6 +202,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # Learning
 
+    @tearing_down
     def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
         """Learn the dictionary of a data set, from scratch or from a `checkpoint`.
 
@@ -259,6 +263,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                     ),
                     validation_ids,
                 )
+            n_iter = config.n_epochs * -(-len(ids) // config.batch_size)
+            fitted = partial(_fitted_attributes, state, progress, vars(named))
+            followers = followed_by_sklearn(self, X, n_iter, fitted)
+            callbacks += stack.enter_context(followers)
             loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)
             history = loop.run()
         validate_data(self, X, skip_check_array=True)
@@ -567,6 +575,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 def _geometry(source: Source) -> dict[str, Any] | None:
     return source.geometry if isinstance(source, ImagePatches) else None
+
+
+def _fitted_attributes(state: State, progress: Progress, names: dict[str, Any]) -> dict[str, Any]:
+    """Return what an estimator would have learned if its fit ended now."""
+    return names | {
+        "components_": state.on_host().components.copy(),
+        "n_iter_": state.n_iter,
+        "n_samples_seen_": state.n_samples_seen,
+        "history_": {name: list(column) for name, column in progress.history.items()},
+    }
 
 
 def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
