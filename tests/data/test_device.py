@@ -25,7 +25,8 @@ def both(source, dtype=FLOAT, ids=(4, 0, 2), permuted=True):
 
 @pytest.mark.parametrize("permuted", [True, False])
 @pytest.mark.parametrize(
-    "dtype", ["f4", "f8", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ">f4", ">u2"]
+    "dtype",
+    ["f4", "f8", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ">f4", ">u2", "g"],
 )
 def test_rows_of_any_type_arrive(dtype, permuted):
     X = np.random.default_rng(0).integers(0, 2**16, (6, 9)).astype(dtype)
@@ -40,7 +41,7 @@ def test_sparse_rows_arrive():
     np.testing.assert_array_equal(device, host)
 
 
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u2", "u1", ">f4"])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i2", "u2", "u1", ">f4", ">f2"])
 @pytest.mark.parametrize(("center", "scale"), [(True, True), (False, True), (False, False)])
 def test_patches_cut_out_on_the_device_are_those_of_the_host(dtype, center, scale):
     image = np.random.default_rng(0).integers(0, 250, (7, 6, 3)).astype(dtype)

@@ -123,9 +123,8 @@ def with_options(*options: click.Option) -> Callable[[Function], Function]:
     """Return a decorator that gives a command some options, in this order."""
 
     def decorate(command: Function) -> Function:
-        # Where click's decorators keep options until a command is made of the function.
         kept = getattr(command, "__click_params__", [])
-        command.__click_params__ = [*kept, *reversed(options)]  # type: ignore[attr-defined]
+        command.__click_params__ = [*kept, *reversed(options)]  # type: ignore[attr-defined] # where click's own decorators keep options
         return command
 
     return decorate

@@ -112,7 +112,7 @@ class DeviceLoader(Loader):
         is_short = X.dtype == np.uint16
         if is_short:
             X = X.view(np.int16)  # torch can do little with it
-        elif not X.dtype.isnative or X.dtype.kind not in "fi":
+        elif not X.dtype.isnative or X.dtype.kind not in "fi" or X.itemsize > 8:
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
         rows = torch.empty(
             (len(picked), X.shape[1]), dtype=_tensor(X[:0]).dtype, device=cuda.DEVICE
@@ -211,8 +211,9 @@ class DeviceImage:
     def __init__(self, source: ImagePatches, order: Any, dtype: torch.dtype) -> None:
         self.center, self.scale, self.dtype = source.center, source.scale, dtype
         image = source.image
-        if image.dtype.kind not in "fi" or not image.dtype.isnative:
-            image = image.astype(np.int32 if image.dtype.itemsize <= 2 else np.float64)
+        image = image.astype(image.dtype.newbyteorder("="), copy=False)
+        if image.dtype.kind in "ub":  # torch can do little with them
+            image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
         self.pixels = _tensor(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
         width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
         corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels

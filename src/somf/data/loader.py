@@ -196,8 +196,8 @@ def _no_end_of_iteration(source: Source) -> Iterator[None]:
     try:
         yield
     except StopIteration:
-        # contextlib would take "from" for Python's own doing, and let StopIteration through.
-        raise RuntimeError(f"{type(source).__name__} raised StopIteration.")  # noqa: B904
+        message = f"{type(source).__name__} raised StopIteration."
+        raise RuntimeError(message)  # noqa: B904 (with "from" contextlib lets StopIteration through)
 
 
 def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:

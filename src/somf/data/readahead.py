@@ -43,9 +43,9 @@ def read_ahead(
             waiting.append(Future())
             tasks.put((waiting[-1], item))
             if len(waiting) > n_ahead:
-                yield _result(waiting.popleft())
+                yield waiting.popleft().result()
         while waiting:
-            yield _result(waiting.popleft())
+            yield waiting.popleft().result()
 
     threads = [
         Thread(target=_work, args=(make, tasks), name=f"somf-reader-{n}", daemon=True)
@@ -74,10 +74,3 @@ def _work(make: Callable[[S], T], tasks: "SimpleQueue[tuple[Future[T], S] | None
             except BaseException as error:
                 future.set_exception(error)
         del task, future, item  # not to be kept while waiting for the next one
-
-
-def _result(future: "Future[T]") -> T:
-    try:
-        return future.result()
-    except StopIteration as error:  # which would end the iterator
-        raise RuntimeError(f"A source must not raise StopIteration, got {error!r}.") from error

@@ -7,49 +7,13 @@ floats may be reordered, NaN and infinity keep their meaning.
 
 import numpy as np
 
-from somf.kernels.cpu_atoms import update_atoms
-from somf.kernels.cpu_codes import solve_codes
-from somf.kernels.host import (
-    IS_ASYNCHRONOUS,
-    clear_atoms,
-    concatenate,
-    mark_used,
-    memory_explained,
-    mix,
-    put,
-    scratch,
-    store,
-    take,
-    to_device,
-    zeros,
-)
+from somf.kernels.cpu_atoms import update_atoms  # noqa: F401 (a kernel of this device)
+from somf.kernels.cpu_codes import solve_codes  # noqa: F401 (a kernel of this device)
+from somf.kernels.host import *  # noqa: F403 (where arrays are is the same for all kernels of the host)
 from somf.kernels.jit import jit
 from somf.penalties import AtomBall
 from somf.threads import team_for
 from somf.typing import Array, Matrix, Slices
-
-__all__ = [
-    "IS_ASYNCHRONOUS",
-    "accumulate",
-    "atom_norms",
-    "clear_atoms",
-    "combine",
-    "concatenate",
-    "correlate",
-    "gram",
-    "mark_used",
-    "memory_explained",
-    "mix",
-    "put",
-    "scratch",
-    "solve_codes",
-    "squared_norms",
-    "store",
-    "take",
-    "to_device",
-    "update_atoms",
-    "zeros",
-]
 
 ROWS_PER_CHUNK = 2048
 """Rows of B that are updated at a time, few enough to stay in the cache."""

@@ -12,6 +12,21 @@ import numpy as np
 
 from somf.typing import Array, Ints, Matrix
 
+__all__ = [
+    "IS_ASYNCHRONOUS",
+    "clear_atoms",
+    "concatenate",
+    "mark_used",
+    "memory_explained",
+    "mix",
+    "put",
+    "scratch",
+    "store",
+    "take",
+    "to_device",
+    "zeros",
+]
+
 SCRATCH_BYTES = 2**28
 """Arrays larger than this live in a scratch file that is mapped into memory."""
 

@@ -3,49 +3,9 @@
 import numpy as np
 
 from somf.kernels import MAX_SWEEPS, smallest_curvature
-from somf.kernels.host import (
-    IS_ASYNCHRONOUS,
-    clear_atoms,
-    concatenate,
-    mark_used,
-    memory_explained,
-    mix,
-    put,
-    scratch,
-    store,
-    take,
-    to_device,
-    zeros,
-)
+from somf.kernels.host import *  # noqa: F403 (where arrays are is the same for all kernels of the host)
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
-
-__all__ = [
-    "IS_ASYNCHRONOUS",
-    "accumulate",
-    "atom_norms",
-    "clear_atoms",
-    "combine",
-    "concatenate",
-    "coordinate_descent",
-    "correlate",
-    "gram",
-    "largest_coordinate",
-    "mark_used",
-    "memory_explained",
-    "mix",
-    "objective_and_gap",
-    "put",
-    "ridge",
-    "scratch",
-    "solve_codes",
-    "squared_norms",
-    "store",
-    "take",
-    "to_device",
-    "update_atoms",
-    "zeros",
-]
 
 
 def _listed(rows: Slices) -> Ints:
