@@ -41,7 +41,7 @@ CODE_TOL = 1e-6
 class MatrixFactorization(
     SklearnCallbacks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Subsampled online matrix factorization, X ≈ codes @ components_.
+    """Subsampled online matrix factorization: X ≈ ``codes @ components_``.
 
     Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
     min_α ½‖x − Dα‖² + λ(ν‖α‖₁ + (1−ν)‖α‖₂²).
