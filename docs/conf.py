@@ -20,7 +20,7 @@ version = release = somf.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.napoleon",
+    "numpydoc",
 ]
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -28,10 +28,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc sections say it in words, and with shapes
-autodoc_default_options = {"members": True}
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-napoleon_use_ivar = True  # attributes are described where the class is
+numpydoc_show_class_members = False  # pages say which members there are
 default_role = "py:obj"  # `names` in docstrings are links where there is something to link to
 
 html_theme = "furo"

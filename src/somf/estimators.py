@@ -121,6 +121,7 @@ class MatrixFactorization(
     patch_shape_ : tuple of int
         Likewise: the shape, (height, width) or (height, width, channels), of an atom.
     n_features_in_ : int
+        Number of features, p.
     feature_names_in_ : ndarray of str
         Where X is a data frame.
     n_iter_ : int
