@@ -1,0 +1,32 @@
+"""Tables, paragraphs and numbers as Markdown."""
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def paragraph(text: str) -> str:
+    """Return a text in lines of the usual length."""
+    return textwrap.fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False)
+
+
+def spread(summary: dict[str, float]) -> str:
+    """Return a median with its quartiles."""
+    return f"{summary['median']:.2f} ({summary['low']:.2f} to {summary['high']:.2f})"
+
+
+def machine(facts: dict[str, Any]) -> str:
+    """Return the machine, and the day, on which something was measured."""
+    blas = " and ".join(sorted({name.split()[0] for name in facts["blas"]}))
+    return f"{facts['cpu']}, {facts['threads']} threads, {blas}, {facts['date']}"
+
+
+def size(count: float) -> str:
+    """Return a large number with thousands apart."""
+    return f"{count:,.0f}"
