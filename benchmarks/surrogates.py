@@ -4,8 +4,8 @@
 
 1. A toy problem (planted dictionary, n = 300, p = 60, k = 10, λ = 0.1, batches of 10, r = 3): the
    stationarity gap after 50 and 200 epochs, medians over seeds.
-2. A planted dictionary of which all atoms can be found (n = 2,000, p = 40, k = 12, λ = 0.05, r = 2):
-   the objective after 20 epochs, three seeds.
+2. A planted dictionary of which all atoms can be found (n = 2,000, p = 40, k = 12, λ = 0.05,
+   r = 2): the objective after 20 epochs, three seeds.
 3. Indian Pines (k = 100, λ = 0.1, r = 4): the objective on another part of the scene along two
    epochs, one seed.
 """

@@ -14,7 +14,7 @@ import somf
 
 project = "somf"
 author = "The somf developers"
-copyright = author  # noqa: A001 (Sphinx asks for this name)
+copyright = author
 version = release = somf.__version__
 
 extensions = [

@@ -38,7 +38,9 @@ def test_every_mark_opens_a_passage():
 
 
 def test_all_results_are_documented():
-    documented = {found[2] for page in PAGES.values() for found in PASSAGE.finditer(page.read_text())}
+    documented = {
+        found[2] for page in PAGES.values() for found in PASSAGE.finditer(page.read_text())
+    }
     assert documented == {path.stem for path in RESULTS.glob("*.json")}
 
 

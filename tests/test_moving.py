@@ -12,20 +12,14 @@ from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 CLOSE = {"rtol": 0, "atol": 1e-7}
 
 
-def elastic_net(l1, l2):
-    """Return alpha and l1_ratio of the penalty l1 ‖α‖₁ + l2 / 2 ‖α‖₂², as the page has them."""
-    alpha = l1 + l2 / 2
-    return {"alpha": alpha, "l1_ratio": l1 / alpha}
-
-
 @pytest.fixture(autouse=True)
 def tight_codes(monkeypatch):
     """Solve codes to rounding, where `transform` is content with a duality gap of 1e-6."""
     monkeypatch.setattr("somf.estimators.CODE_TOL", 1e-15)
 
 
-@pytest.fixture(scope="module")
-def X(toy):
+@pytest.fixture(scope="module", name="X")
+def samples(toy):
     return toy[:100]
 
 
@@ -48,14 +42,14 @@ def test_ridge_alpha_of_scikit_learns_sparse_pca_is_twice_our_alpha(X):
 
 @pytest.mark.parametrize("ratio", [0.0, 0.5, 1.0])
 def test_penalty_of_scikit_learns_nmf_has_the_number_of_features_and_half_a_square(X, ratio):
-    X, alpha_W = np.abs(X), 0.05 / X.shape[1]
-    scale = alpha_W * X.shape[1]
+    X, alpha_W = np.abs(X), 0.001
     model = MatrixFactorization(
-        10, **elastic_net(scale * ratio, scale * (1 - ratio)), positive_code=True,
-        positive_atoms=True, random_state=0,
+        10, alpha=alpha_W * X.shape[1] * (1 + ratio) / 2, l1_ratio=2 * ratio / (1 + ratio),
+        positive_code=True, positive_atoms=True, random_state=0,
     ).fit(X)  # fmt: skip
     theirs, _, _ = non_negative_factorization(
-        X, H=model.components_, n_components=10, update_H=False, alpha_W=alpha_W, alpha_H=0, l1_ratio=ratio, tol=1e-12, max_iter=100_000,
+        X, H=model.components_, n_components=10, update_H=False, alpha_W=alpha_W, alpha_H=0,
+        l1_ratio=ratio, tol=1e-12, max_iter=100_000,
     )  # fmt: skip
     np.testing.assert_allclose(model.transform(X), theirs, **CLOSE)
 
@@ -70,16 +64,14 @@ def test_nmf_without_a_penalty_is_the_same_everywhere(X):
 
 
 def test_elastic_net_of_modl_has_half_a_square(X):
-    code_alpha, code_l1_ratio = 0.1, 0.7
+    code_alpha, ratio = 0.1, 0.7
     model = MatrixFactorization(
-        10, **elastic_net(code_alpha * code_l1_ratio, code_alpha * (1 - code_l1_ratio)),
-        random_state=0,
-    ).fit(X)  # fmt: skip
+        10, alpha=code_alpha * (1 + ratio) / 2, l1_ratio=2 * ratio / (1 + ratio), random_state=0
+    ).fit(X)
     # modl minimises what scikit-learn's elastic net does, but for a factor 1 / p in the latter.
     peer = ElasticNet(
-        code_alpha / X.shape[1], l1_ratio=code_l1_ratio, fit_intercept=False, tol=1e-12,
-        max_iter=100_000,
-    ).fit(model.components_.T, X.T)  # fmt: skip
+        code_alpha / X.shape[1], l1_ratio=ratio, fit_intercept=False, tol=1e-12, max_iter=100_000
+    ).fit(model.components_.T, X.T)
     np.testing.assert_allclose(model.transform(X), peer.coef_, **CLOSE)
 
 
@@ -95,8 +87,9 @@ def spams():
 def test_lambda1_of_spams_is_ours_and_lambda2_has_half_a_square(
     X, spams, lambda1, lambda2, positive
 ):
+    alpha = lambda1 + lambda2 / 2
     model = MatrixFactorization(
-        10, **elastic_net(lambda1, lambda2), positive_code=positive, random_state=0
+        10, alpha=alpha, l1_ratio=lambda1 / alpha, positive_code=positive, random_state=0
     ).fit(X)
     theirs = spams.lasso(
         np.asfortranarray(X.T), np.asfortranarray(model.components_.T), mode=2, pos=positive,

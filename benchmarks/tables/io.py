@@ -15,8 +15,8 @@ def machine_line(results: dict[str, Any]) -> str:
         f"One epoch over {size(n)} patches of Indian Pines (p = {size(p)}, float32, "
         f"{4 * n * p / 1e9:.1f} GB; k = {results['k']}, batches of {results['batch']}) from each "
         "kind of source, as a multiple of the time from memory (for patches of a file: of patches "
-        "in memory). *Warm* is from the page cache, *cold* from the disk. HDF5 and Zarr have chunks "
-        f"of {results['rows per chunk']} rows, not compressed. Medians and quartiles of "
+        "in memory). *Warm* is from the page cache, *cold* from the disk. HDF5 and Zarr have "
+        f"chunks of {results['rows per chunk']} rows, not compressed. Medians and quartiles of "
         f"{results['rounds']} rounds in turns: `python -m benchmarks.io`, on "
         f"{machine(results['machine'])}."
     )

@@ -13,18 +13,20 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def paragraph(text: str) -> str:
     """Return a text in lines of the usual length."""
-    return textwrap.fill(" ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        " ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def spread(summary: dict[str, float]) -> str:
-    """Return a median with its quartiles."""
-    return f"{summary['median']:.2f} ({summary['low']:.2f} to {summary['high']:.2f})"
+    """Return a median with its quartiles, which stay on one line."""
+    text = f"{summary['median']:.2f} ({summary['low']:.2f} to {summary['high']:.2f})"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def machine(facts: dict[str, Any]) -> str:
     """Return the machine, and the day, on which something was measured."""
-    blas = " and ".join(sorted({name.split()[0] for name in facts["blas"]}))
-    return f"{facts['cpu']}, {facts['threads']} threads, {blas}, {facts['date']}"
+    return f"{facts['cpu']} with {facts['threads']} threads, {facts['date']}"
 
 
 def size(count: float) -> str:

@@ -68,7 +68,12 @@ def statistics(results: dict[str, Any]) -> str:
         ("", "numbers", "MB", "in"),
         (
             *(
-                (f"`{name}`", " × ".join(map(size, kept["shape"])), f"{kept['MB']:,.1f}", kept["in"])
+                (
+                    f"`{name}`",
+                    " × ".join(map(size, kept["shape"])),
+                    f"{kept['MB']:,.1f}",
+                    kept["in"],
+                )
                 for name, kept in whole["per-sample statistics"].items()
             ),
             (
