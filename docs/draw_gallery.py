@@ -1,0 +1,21 @@
+"""Run the examples and keep what they draw, small: `python docs/draw_gallery.py`."""
+
+import runpy
+import tempfile
+from pathlib import Path
+
+import matplotlib as mpl
+from PIL import Image
+
+HERE = Path(__file__).parent
+EXAMPLES = ("denoising", "digits_nmf", "sparse_pca", "streaming", "model_selection")
+WIDTH = 1100
+
+mpl.use("Agg")
+for name in EXAMPLES:
+    with tempfile.TemporaryDirectory() as folder:
+        example = runpy.run_path(str(HERE.parent / "examples" / f"{name}.py"))
+        example["main"](["--output", folder])
+        picture = Image.open(Path(folder) / f"{name}.png").convert("RGB")
+        picture.thumbnail((WIDTH, WIDTH))
+        picture.quantize(256).save(HERE / "gallery" / f"{name}.png", optimize=True)
