@@ -13,7 +13,7 @@ Compute time is that of learning alone; wall time has the loading of minibatches
 objective is measured afterwards, on atoms put aside on the way.
 
 Every run is written to the results when it is done, and what is there already is not run again, so
-this may be interrupted. `--draw` makes figure and tables of what there is.
+this may be interrupted; `--minutes 0` only draws what there is.
 """
 
 import argparse
@@ -48,10 +48,25 @@ from somf.typing import Array
 
 SEEDS = 3
 EPOCHS = 3
-TOLERANCES = {"Indian Pines": (0.01, 0.005, 0.002), "Indian Pines, NMF": (0.2, 0.1, 0.05)}
+CLOSE = (0.01, 0.005, 0.002)
+TOLERANCES = {"Indian Pines": CLOSE, "Scenes": CLOSE, "Indian Pines, NMF": (0.2, 0.1, 0.05)}
+"""How far from the best objective, in relation to it, is close enough."""
+
 OMF, SOMF = "OMF, r = 1", "SOMF, r = 4"
 SPAMS, SCIKIT_LEARN = "SPAMS", "scikit-learn"
 PEERS = (SPAMS, SCIKIT_LEARN)
+STYLES = {
+    OMF: ("black", "-"),
+    "ICML 2016 (masked), r = 4": ("tab:blue", "-"),
+    SOMF: ("tab:red", "-"),
+    "SOMF, r = 8": ("tab:orange", "-"),
+    "SOMF, r = 12": ("goldenrod", "-"),
+    "SOMF, r = 24": ("yellowgreen", "-"),
+    "exact codes, r = 4": ("tab:green", "--"),
+    "incremental, r = 4": ("tab:purple", "--"),
+    SPAMS: ("tab:brown", ":"),
+    SCIKIT_LEARN: ("0.45", ":"),
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +78,7 @@ class Method:
     begin : callable
         Takes the samples, initial atoms (k, p) and a seed; returns the learner.
     n_epochs, n_seeds : int
-        How much of it there is time for.
+        What there is time for, at most.
     at_once : int
         Samples that it gets at a time.
     """
@@ -143,11 +158,14 @@ class Experiment:
     penalty : CodePenalty
         The problem, as the evaluator sees it.
     methods : dict of Method
+    n_epochs : int
+        How long it takes until curves are flat.
     """
 
     data: Callable[[], tuple[Source, Source]]
     penalty: CodePenalty
     methods: dict[str, Method]
+    n_epochs: int = EPOCHS
 
 
 def experiments(scenes: Path | None) -> dict[str, Experiment]:
@@ -155,7 +173,9 @@ def experiments(scenes: Path | None) -> dict[str, Experiment]:
     sparse, positive = CodePenalty(ALPHA, 1.0, False), CodePenalty(0.0, 1.0, True)
     found = {"Indian Pines": Experiment(indian_pines, sparse, DICTIONARY_LEARNING)}
     if scenes is not None:
-        found["Scenes"] = Experiment(lambda: aviris_scenes(scenes), sparse, DICTIONARY_LEARNING)
+        found["Scenes"] = Experiment(
+            lambda: aviris_scenes(scenes), sparse, DICTIONARY_LEARNING, n_epochs=2
+        )
     found["Indian Pines, NMF"] = Experiment(
         lambda: indian_pines(center=False), positive, NMF_METHODS
     )
@@ -224,13 +244,47 @@ def measure(
         if monotonic() > end:
             return
         method = experiment.methods[label]
-        curve = run(method, source, evaluate, seed, method.n_epochs)
+        n_epochs = min(method.n_epochs, experiment.n_epochs)
+        curve = run(method, source, evaluate, seed, n_epochs)
         results.add(name, label, seed, curve)
         print(
             f"{name}, {label}, seed {seed}: {curve.objective[-1]:.6g} after "
             f"{curve.compute_seconds[-1]:.1f} s ({curve.wall_seconds[-1]:.1f} s with loading)",
             flush=True,
         )
+
+
+def draw(content: dict[str, Any], path: Path) -> None:
+    """Plot medians over seeds, and the range of objectives, for every experiment that there is."""
+    from matplotlib import pyplot as plt
+
+    data = content["data"]
+    figure, axes = plt.subplots(
+        1, len(data), figsize=(1 + 5.2 * len(data), 4.8), layout="constrained", squeeze=False
+    )
+    for ax, (name, experiment) in zip(axes[0], data.items(), strict=True):
+        start, best = np.inf, np.inf
+        for method, seeds in experiment["runs"].items():
+            curves = [Curve(**run) for run in seeds.values()]
+            times = np.median([curve.compute_seconds for curve in curves], axis=0)[1:]
+            objectives = np.array([curve.objective for curve in curves])
+            start, best = min(start, objectives[0, 0]), min(best, objectives.min())
+            color, line = STYLES[method]
+            low, middle, high = np.quantile(objectives[:, 1:], (0, 0.5, 1), axis=0)
+            ax.plot(times, middle, line, color=color, linewidth=1.6, label=method)
+            ax.fill_between(times, low, high, color=color, alpha=0.15, linewidth=0)
+        for tolerance in TOLERANCES[name]:
+            level = best * (1 + tolerance)
+            ax.axhline(level, color="0.75", linewidth=0.7, zorder=0)
+            label = f"best + {tolerance:.1%} "
+            ax.text(1, level, label, transform=ax.get_yaxis_transform(), ha="right", va="bottom",
+                    fontsize=7, color="0.4")  # fmt: skip
+        ax.set(xscale="log", xlabel="compute seconds", title=name)
+        ax.set_ylim(best - 0.03 * (start - best), start + 0.05 * (start - best))
+        ax.grid(alpha=0.3, which="both", axis="x", linewidth=0.4)
+    axes[0, 0].set_ylabel("objective on test patches")
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(path, dpi=130)
 
 
 def main() -> None:
@@ -242,6 +296,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--minutes", type=float, default=60, help="begin no run after these")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/figure1.json"))
+    parser.add_argument("--figure", type=Path, default=Path("docs/figure1.png"))
     options = parser.parse_args()
     end = monotonic() + 60 * options.minutes
     results = Results(options.output)
@@ -254,6 +309,7 @@ def main() -> None:
                 if seed < method.n_seeds and (options.only is None or label in options.only)
             ]
             measure(results, name, experiment, wanted, end)
+    draw(results.content, options.figure)
 
 
 if __name__ == "__main__":

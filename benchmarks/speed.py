@@ -22,7 +22,8 @@ from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -56,6 +57,14 @@ ESTIMATORS = ("masked", "averaged", "exact")
 STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
 
 
+class Watch(Protocol):
+    """Looks on while methods run."""
+
+    def watch(self, owner: Any, name: str, stage: str) -> None:
+        """Look on whenever ``owner.name``, which is part of a stage, runs."""
+        ...
+
+
 class Stopwatch:
     """Adds up the time that is spent in some methods."""
 
@@ -73,15 +82,6 @@ class Stopwatch:
             return result
 
         setattr(owner, name, timed)
-
-
-class Kernels:
-    """The kernels of the CPU, as an object whose methods can be watched."""
-
-    def __init__(self) -> None:
-        cpu = kernels_for("cpu")
-        for name in ("correlate", "gram", "squared_norms", "accumulate", "solve_codes"):
-            setattr(self, name, getattr(cpu, name))
 
 
 class Run:
@@ -105,19 +105,23 @@ class Run:
         self.solver = Solver(config, self.state)
         self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
         self.order = epoch_order(ids, 0, 0)
+        self.solver.kernels = SimpleNamespace(**vars(self.solver.kernels))  # can be watched
         self.stopwatch = Stopwatch()
-        codes = Kernels()
-        self.solver.kernels = codes  # type: ignore[assignment] # the step uses it for codes alone
+        self.watch(self.stopwatch)
+
+    def watch(self, watch: Watch) -> None:
+        """Let every stage be watched."""
+        solver = self.solver
         for owner, name, stage in (
             (self.loader, "load", "load"),
-            (self.solver.masks, "draw", "mask"),
-            (self.solver.regression, "estimate", "regression"),
-            (codes, "solve_codes", "codes"),
-            (self.solver.surrogate, "add", "surrogate"),
-            (self.solver.dictionary, "update", "dictionary"),
-            (self.solver.book, "dictionary_changed", "dictionary"),
+            (solver.masks, "draw", "mask"),
+            (solver.regression, "estimate", "regression"),
+            (solver.kernels, "solve_codes", "codes"),
+            (solver.surrogate, "add", "surrogate"),
+            (solver.dictionary, "update", "dictionary"),
+            (solver.book, "dictionary_changed", "dictionary"),
         ):
-            self.stopwatch.watch(owner, name, stage)
+            watch.watch(owner, name, stage)
 
     def advance(self, n_iter: int) -> dict[str, float]:
         """Do some iterations; return milliseconds per iteration of every stage and in all."""

@@ -1,0 +1,171 @@
+"""What is said of `benchmarks.figure1`."""
+
+from statistics import median
+from typing import Any
+
+from benchmarks.curves import Curve
+from benchmarks.figure1 import OMF, PEERS, TOLERANCES
+from benchmarks.tables.markdown import machine, paragraph, size, table
+
+PINES, SCENES, NMF = "Indian Pines", "Scenes", "Indian Pines, NMF"
+COMPUTE, WALL = "compute_seconds", "wall_seconds"
+
+Runs = dict[str, list[Curve]]
+
+
+def machine_line(results: dict[str, Any]) -> str:
+    """Return where this was measured, and on what."""
+    data = results["data"]
+    shapes = "; ".join(
+        f"{name}: {size(of['train'][0])} patches of {size(of['train'][1])} features to learn from, "
+        f"{size(of['test'][0])} to test on"
+        for name, of in data.items()
+        if name != NMF
+    )
+    return paragraph(
+        f"Measured on: {machine(results['machine'])}. {shapes}. k = {results['k']}, λ = 0.1, "
+        f"batches of {results['batch']}."
+    )
+
+
+def pines_times(results: dict[str, Any]) -> str:
+    """Return when each method gets close to the best objective on Indian Pines."""
+    return _times(results, PINES)
+
+
+def scenes_times(results: dict[str, Any]) -> str:
+    """Return the same on the scenes."""
+    return _times(results, SCENES)
+
+
+def nmf_times(results: dict[str, Any]) -> str:
+    """Return the same for NMF."""
+    return _times(results, NMF)
+
+
+def pines_speedups(results: dict[str, Any]) -> str:
+    """Return how much sooner than without subsampling that is on Indian Pines."""
+    return _speedups(results, PINES)
+
+
+def scenes_speedups(results: dict[str, Any]) -> str:
+    """Return the same on the scenes."""
+    return _speedups(results, SCENES)
+
+
+def pines_peers(results: dict[str, Any]) -> str:
+    """Return how much sooner than peers that is on Indian Pines."""
+    return _speedups_over_peers(results, PINES)
+
+
+def scenes_peers(results: dict[str, Any]) -> str:
+    """Return the same on the scenes."""
+    return _speedups_over_peers(results, SCENES)
+
+
+def _runs(results: dict[str, Any], name: str) -> Runs:
+    """Return all curves of an experiment, by method."""
+    runs = results["data"][name]["runs"]
+    return {method: [Curve(**run) for run in seeds.values()] for method, seeds in runs.items()}
+
+
+def _targets(runs: Runs, name: str) -> dict[float, float]:
+    """Return the objectives that are so close to the best that anybody has reached."""
+    best = min(min(curve.objective) for curves in runs.values() for curve in curves)
+    return {tolerance: best * (1 + tolerance) for tolerance in TOLERANCES[name]}
+
+
+def _times(results: dict[str, Any], name: str) -> str:
+    """Return the seconds of an epoch, those to each target, and the last objective."""
+    runs = _runs(results, name)
+    targets = _targets(runs, name)
+    n, last = results["data"][name]["train"][0], list(targets)[-1]
+
+    def seconds(curves: list[Curve], target: float, clock: str) -> str:
+        return _range([curve.seconds_to(target, clock) for curve in curves], ".2f")
+
+    def epoch(curves: list[Curve], clock: str) -> str:
+        rates = [getattr(curve, clock)[-1] * n / curve.n_samples[-1] for curve in curves]
+        return f"{median(rates):.1f}"
+
+    return table(
+        ("algorithm", "epochs", "seeds", "s per epoch", "with loading",
+         *(f"s to {tolerance:.1%}" for tolerance in targets), f"to {last:.1%} with loading",
+         "objective at the end"),
+        (
+            (
+                method,
+                f"{curves[0].n_samples[-1] / n:.0f}",
+                len(curves),
+                epoch(curves, COMPUTE),
+                epoch(curves, WALL),
+                *(seconds(curves, target, COMPUTE) for target in targets.values()),
+                seconds(curves, targets[last], WALL),
+                f"{median(curve.objective[-1] for curve in curves):.6f}",
+            )
+            for method, curves in runs.items()
+        ),
+    ).replace("%", "\N{NO-BREAK SPACE}%")  # fmt: skip
+
+
+def _speedups(results: dict[str, Any], name: str) -> str:
+    """Return how many times sooner than OMF each method reaches each target."""
+    runs = _runs(results, name)
+    targets = _targets(runs, name)
+    cases = [(tolerance, clock) for clock in (COMPUTE, WALL) for tolerance in targets]
+    names = {COMPUTE: "", WALL: ", with loading"}
+    return table(
+        ("× sooner than OMF", *(f"to {tolerance:.1%}{names[clock]}" for tolerance, clock in cases)),
+        (
+            (method, *(_sooner(curves, runs[OMF], targets[t], clock) for t, clock in cases))
+            for method, curves in runs.items()
+            if method != OMF
+        ),
+    ).replace("%", "\N{NO-BREAK SPACE}%")
+
+
+def _speedups_over_peers(results: dict[str, Any], name: str) -> str:
+    """Return how many times sooner than peers each method of ours reaches each target."""
+    runs = _runs(results, name)
+    targets = _targets(runs, name)
+    cases = [(peer, t) for peer in PEERS if peer in runs for t in targets]
+    return table(
+        ("× sooner than", *(f"{peer}, to {t:.1%}" for peer, t in cases)),
+        (
+            (method, *(_sooner(curves, runs[peer], targets[t], WALL) for peer, t in cases))
+            for method, curves in runs.items()
+            if method not in PEERS
+        ),
+    ).replace("%", "\N{NO-BREAK SPACE}%")
+
+
+def ratios(
+    ours: list[Curve], theirs: list[Curve], target: float, clock: str
+) -> list[tuple[float, bool]]:
+    """Return how many times sooner we are, seed by seed, and whether it is even more than that."""
+    found = []
+    for mine, other in zip(ours, theirs, strict=False):
+        seconds, reference = mine.seconds_to(target, clock), other.seconds_to(target, clock)
+        if seconds is not None:
+            at_least = getattr(other, clock)[-1] if reference is None else reference
+            found.append((at_least / seconds, reference is None))
+    return found
+
+
+def _sooner(ours: list[Curve], theirs: list[Curve], target: float, clock: str) -> str:
+    """Return a ratio with its range; that of who does not arrive is not there."""
+    found = ratios(ours, theirs, target, clock)
+    if len(found) < min(len(ours), len(theirs)):
+        return "–"
+    more = "> " if any(is_more for _, is_more in found) else ""
+    return more + _range([ratio for ratio, _ in found], ".1f")
+
+
+def _range(values: list[float | None], form: str) -> str:
+    """Return the median of values with their range; none, if one is missing."""
+    known = sorted(value for value in values if value is not None)
+    if len(known) < len(values):
+        return "–"
+    middle, low, high = (f"{value:{form}}" for value in (median(known), known[0], known[-1]))
+    text = middle if len(known) == 1 else f"{middle} ({low} to {high})"
+    return text.replace(" ", "\N{NO-BREAK SPACE}")
