@@ -258,7 +258,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     """Plot medians over seeds, and the range of objectives, for every experiment that there is."""
     from matplotlib import pyplot as plt
 
-    data = content["data"]
+    data = {name: content["data"][name] for name in TOLERANCES if name in content["data"]}
     figure, axes = plt.subplots(
         1, len(data), figsize=(1 + 5.2 * len(data), 4.8), layout="constrained", squeeze=False
     )
