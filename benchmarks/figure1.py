@@ -28,14 +28,12 @@ import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning, MiniBatchNMF
 
 from benchmarks.curves import (
-    SPAMS_MINIBATCHES,
     Curve,
     Evaluator,
-    Learner,
     ScikitLearner,
     SomfLearner,
-    SpamsLearner,
     follow,
+    follow_spams,
     initial_atoms,
 )
 from benchmarks.machine import facts
@@ -75,54 +73,60 @@ class Method:
 
     Attributes
     ----------
-    begin : callable
-        Takes the samples, initial atoms (k, p) and a seed; returns the learner.
+    run : callable
+        Takes samples, initial atoms (k, p), an evaluator, how many samples to see, and a seed;
+        returns the curve.
     n_epochs, n_seeds : int
         What there is time for, at most.
-    at_once : int
-        Samples that it gets at a time.
     """
 
-    begin: Callable[[Source, Array, int], Learner]
+    run: Callable[[Source, Array, Evaluator, int, int], Curve]
     n_epochs: int = EPOCHS
     n_seeds: int = SEEDS
-    at_once: int = BATCH
 
 
 def ours(kind: type[MatrixFactorization], alpha: float, **setting: Any) -> Method:
     """Return an algorithm of this library."""
 
-    def begin(source: Source, init: Array, seed: int) -> Learner:
+    def run(source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int) -> Curve:
         model = kind(len(init), alpha=alpha, init=init, batch_size=BATCH, **setting)
-        return SomfLearner(model, source, seed)
+        learner = SomfLearner(model, source, seed)
+        return follow(learner, evaluate, source.shape[0], n_samples, BATCH, seed)
 
-    return Method(begin)
-
-
-def begin_spams(source: Source, init: Array, seed: int) -> Learner:  # noqa: ARG001 (it draws nothing)
-    """Return SPAMS at the start."""
-    return SpamsLearner(source, init, ALPHA, BATCH)
+    return Method(run)
 
 
-def begin_scikit_learn(source: Source, init: Array, seed: int) -> Learner:
-    """Return scikit-learn's dictionary learning at the start."""
+def run_spams(source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int) -> Curve:
+    """Return the curve of SPAMS, which has its own order of samples."""
+    looks = [n_samples // 2**i for i in reversed(range(6))]
+    return follow_spams(source, init, evaluate, looks, ALPHA, BATCH)
+
+
+def run_scikit_learn(
+    source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int
+) -> Curve:
+    """Return the curve of scikit-learn's dictionary learning."""
     model = MiniBatchDictionaryLearning(
         len(init), alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd",
         random_state=seed,
     )  # fmt: skip
-    return ScikitLearner(model, source, init)
+    learner = ScikitLearner(model, source, init)
+    return follow(learner, evaluate, source.shape[0], n_samples, BATCH, seed)
 
 
-def begin_scikit_learn_nmf(source: Source, init: Array, seed: int) -> Learner:
-    """Return scikit-learn's NMF at the start.
+def run_scikit_learn_nmf(
+    source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int
+) -> Curve:
+    """Return the curve of scikit-learn's NMF.
 
     Its default is to forget 30 % per epoch; `partial_fit` takes a minibatch for an epoch.
     """
-    forget_factor = 0.7 ** (BATCH / source.shape[0])
+    n = source.shape[0]
     model = MiniBatchNMF(
-        len(init), batch_size=BATCH, init="custom", forget_factor=forget_factor, random_state=seed
-    )
-    return ScikitLearner(model, source, init)
+        len(init), batch_size=BATCH, init="custom", forget_factor=0.7 ** (BATCH / n),
+        random_state=seed,
+    )  # fmt: skip
+    return follow(ScikitLearner(model, source, init), evaluate, n, n_samples, BATCH, seed)
 
 
 DICTIONARY_LEARNING = {
@@ -136,14 +140,14 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
-    SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
-    SCIKIT_LEARN: Method(begin_scikit_learn, n_epochs=1, n_seeds=1),
+    SPAMS: Method(run_spams, n_epochs=2, n_seeds=1),
+    SCIKIT_LEARN: Method(run_scikit_learn, n_epochs=1, n_seeds=1),
 }
 NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
-    SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=1, n_seeds=1),
+    SCIKIT_LEARN: Method(run_scikit_learn_nmf, n_epochs=1, n_seeds=1),
 }
 
 
@@ -223,11 +227,8 @@ def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs
     """Return the curve of a method, after a short trial that compiles what has to be compiled."""
     init = initial_atoms(source, K, seed)
     few = as_source(source.rows(np.arange(2 * BATCH)))
-    for some, epochs in ((few, 2), (source, n_epochs)):
-        n = some.shape[0]
-        learner = method.begin(some, init, seed)
-        curve = follow(learner, evaluate, n, epochs * n, method.at_once, seed)
-    return curve
+    method.run(few, init, evaluate, 2 * few.shape[0], seed)
+    return method.run(source, init, evaluate, n_epochs * source.shape[0], seed)
 
 
 def measure(

@@ -31,13 +31,12 @@ from scipy.linalg import get_blas_funcs
 from sklearn.decomposition import MiniBatchDictionaryLearning
 
 from benchmarks.curves import (
-    SPAMS_MINIBATCHES,
     Curve,
     Evaluator,
     ScikitLearner,
     SomfLearner,
-    SpamsLearner,
     follow,
+    follow_spams,
     initial_atoms,
 )
 from benchmarks.machine import facts
@@ -271,10 +270,8 @@ def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator) -> Curve:
 
 
 def fit_spams(source: Source, init: Array, evaluate: Evaluator) -> Curve:
-    """Return the curve of one epoch."""
-    n = source.shape[0]
-    learner = SpamsLearner(source, init, ALPHA, BATCH)
-    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed=0)
+    """Return what there is after one epoch."""
+    return follow_spams(source, init, evaluate, [source.shape[0]], ALPHA, BATCH)
 
 
 def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]:
