@@ -6,7 +6,7 @@ look at them; they are judged when it is done, by one evaluator, so that judging
 
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, Protocol
@@ -24,6 +24,9 @@ from somf.solver import Solver
 from somf.start import start
 from somf.threads import threads
 from somf.typing import Array, Ints
+
+SPAMS_MINIBATCHES = 16
+"""Minibatches that SPAMS gets at once: each call copies its state, which costs a tenth at 8."""
 
 
 class Learner(Protocol):
@@ -108,6 +111,40 @@ class ScikitLearner:
         """Do one iteration."""
         self.model.partial_fit(X, **self.start)
         self.start = {}
+
+
+class SpamsLearner:
+    """trainDL of SPAMS, a few minibatches at a time."""
+
+    def __init__(self, source: Source, init: Array, alpha: float, batch_size: int) -> None:
+        self.source, self.D = source, np.asfortranarray(init.T)
+        self.model: dict[str, Any] | None = None
+        self.settings = {
+            "lambda1": alpha, "mode": 2, "modeD": 0, "batchsize": batch_size, "numThreads": 2,
+            "verbose": False, "return_model": True,
+        }  # fmt: skip
+
+    @property
+    def components(self) -> Array:
+        """The atoms (k, p)."""
+        return self.D.T
+
+    def working(self) -> AbstractContextManager[object]:
+        """Return a context that changes nothing."""
+        return nullcontext()
+
+    def load(self, ids: Ints) -> Array:
+        """Return samples as columns, without a copy."""
+        return self.source.rows(ids).T
+
+    def learn(self, X: Array, ids: Ints) -> None:
+        """Go through some minibatches once."""
+        import spams
+
+        n_iter = -(-len(ids) // self.settings["batchsize"])
+        self.D, self.model = spams.trainDL(
+            X, D=self.D, model=self.model, iter=n_iter, **self.settings
+        )
 
 
 def initial_atoms(source: Source, k: int, seed: int) -> Array:
@@ -213,48 +250,6 @@ def follow(
                 curve.wall_seconds.append(wall)
                 atoms.append(learner.components)
     curve.objective = [evaluate(components) for components in atoms]
-    return curve
-
-
-def follow_spams(
-    source: Source,
-    init: Array,
-    evaluate: Evaluator,
-    looks: list[int],
-    alpha: float,
-    batch_size: int,
-) -> Curve:
-    """Return the curve of SPAMS, for which every look is a fit of its own.
-
-    Going on from the model that it returns, 800 samples at a time, was seen to give worse atoms
-    after an epoch than one call over all of them.
-
-    Parameters
-    ----------
-    source : Source
-    init : ndarray of shape (k, p)
-    evaluate : Evaluator
-    looks : list of int
-        After how many samples to look.
-    alpha : float
-    batch_size : int
-    """
-    import spams
-
-    columns = source.rows(np.arange(source.shape[0])).T
-    curve = Curve([0], [0.0], [0.0], [evaluate(init)])
-    for n_samples in looks:
-        D, n_iter = np.asfortranarray(init.T), -(-n_samples // batch_size)
-        begin = perf_counter()
-        atoms = spams.trainDL(
-            columns, D=D, lambda1=alpha, mode=2, modeD=0, batchsize=batch_size, iter=n_iter,
-            numThreads=2, verbose=False,
-        )  # fmt: skip
-        seconds = perf_counter() - begin
-        curve.n_samples.append(n_samples)
-        curve.compute_seconds.append(seconds)
-        curve.wall_seconds.append(seconds)
-        curve.objective.append(evaluate(atoms.T))
     return curve
 
 

@@ -28,12 +28,14 @@ import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning, MiniBatchNMF
 
 from benchmarks.curves import (
+    SPAMS_MINIBATCHES,
     Curve,
     Evaluator,
+    Learner,
     ScikitLearner,
     SomfLearner,
+    SpamsLearner,
     follow,
-    follow_spams,
     initial_atoms,
 )
 from benchmarks.machine import facts
@@ -73,60 +75,54 @@ class Method:
 
     Attributes
     ----------
-    run : callable
-        Takes samples, initial atoms (k, p), an evaluator, how many samples to see, and a seed;
-        returns the curve.
+    begin : callable
+        Takes the samples, initial atoms (k, p) and a seed; returns the learner.
     n_epochs, n_seeds : int
         What there is time for, at most.
+    at_once : int
+        Samples that it gets at a time.
     """
 
-    run: Callable[[Source, Array, Evaluator, int, int], Curve]
+    begin: Callable[[Source, Array, int], Learner]
     n_epochs: int = EPOCHS
     n_seeds: int = SEEDS
+    at_once: int = BATCH
 
 
 def ours(kind: type[MatrixFactorization], alpha: float, **setting: Any) -> Method:
     """Return an algorithm of this library."""
 
-    def run(source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int) -> Curve:
+    def begin(source: Source, init: Array, seed: int) -> Learner:
         model = kind(len(init), alpha=alpha, init=init, batch_size=BATCH, **setting)
-        learner = SomfLearner(model, source, seed)
-        return follow(learner, evaluate, source.shape[0], n_samples, BATCH, seed)
+        return SomfLearner(model, source, seed)
 
-    return Method(run)
-
-
-def run_spams(source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int) -> Curve:
-    """Return the curve of SPAMS, which has its own order of samples."""
-    looks = [n_samples // 2**i for i in reversed(range(6))]
-    return follow_spams(source, init, evaluate, looks, ALPHA, BATCH)
+    return Method(begin)
 
 
-def run_scikit_learn(
-    source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int
-) -> Curve:
-    """Return the curve of scikit-learn's dictionary learning."""
+def begin_spams(source: Source, init: Array, seed: int) -> Learner:  # noqa: ARG001 (it draws nothing)
+    """Return SPAMS at the start."""
+    return SpamsLearner(source, init, ALPHA, BATCH)
+
+
+def begin_scikit_learn(source: Source, init: Array, seed: int) -> Learner:
+    """Return scikit-learn's dictionary learning at the start."""
     model = MiniBatchDictionaryLearning(
         len(init), alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd",
         random_state=seed,
     )  # fmt: skip
-    learner = ScikitLearner(model, source, init)
-    return follow(learner, evaluate, source.shape[0], n_samples, BATCH, seed)
+    return ScikitLearner(model, source, init)
 
 
-def run_scikit_learn_nmf(
-    source: Source, init: Array, evaluate: Evaluator, n_samples: int, seed: int
-) -> Curve:
-    """Return the curve of scikit-learn's NMF.
+def begin_scikit_learn_nmf(source: Source, init: Array, seed: int) -> Learner:
+    """Return scikit-learn's NMF at the start.
 
     Its default is to forget 30 % per epoch; `partial_fit` takes a minibatch for an epoch.
     """
-    n = source.shape[0]
+    forget_factor = 0.7 ** (BATCH / source.shape[0])
     model = MiniBatchNMF(
-        len(init), batch_size=BATCH, init="custom", forget_factor=0.7 ** (BATCH / n),
-        random_state=seed,
-    )  # fmt: skip
-    return follow(ScikitLearner(model, source, init), evaluate, n, n_samples, BATCH, seed)
+        len(init), batch_size=BATCH, init="custom", forget_factor=forget_factor, random_state=seed
+    )
+    return ScikitLearner(model, source, init)
 
 
 DICTIONARY_LEARNING = {
@@ -140,14 +136,14 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
-    SPAMS: Method(run_spams, n_epochs=2, n_seeds=1),
-    SCIKIT_LEARN: Method(run_scikit_learn, n_epochs=1, n_seeds=1),
+    SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
+    SCIKIT_LEARN: Method(begin_scikit_learn, n_epochs=1, n_seeds=1),
 }
 NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
-    SCIKIT_LEARN: Method(run_scikit_learn_nmf, n_epochs=1, n_seeds=1),
+    SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=1, n_seeds=1),
 }
 
 
@@ -227,8 +223,11 @@ def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs
     """Return the curve of a method, after a short trial that compiles what has to be compiled."""
     init = initial_atoms(source, K, seed)
     few = as_source(source.rows(np.arange(2 * BATCH)))
-    method.run(few, init, evaluate, 2 * few.shape[0], seed)
-    return method.run(source, init, evaluate, n_epochs * source.shape[0], seed)
+    for some, epochs in ((few, 2), (source, n_epochs)):
+        n = some.shape[0]
+        learner = method.begin(some, init, seed)
+        curve = follow(learner, evaluate, n, epochs * n, method.at_once, seed)
+    return curve
 
 
 def measure(

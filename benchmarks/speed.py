@@ -31,12 +31,13 @@ from scipy.linalg import get_blas_funcs
 from sklearn.decomposition import MiniBatchDictionaryLearning
 
 from benchmarks.curves import (
+    SPAMS_MINIBATCHES,
     Curve,
     Evaluator,
     ScikitLearner,
     SomfLearner,
+    SpamsLearner,
     follow,
-    follow_spams,
     initial_atoms,
 )
 from benchmarks.machine import facts
@@ -270,8 +271,10 @@ def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator) -> Curve:
 
 
 def fit_spams(source: Source, init: Array, evaluate: Evaluator) -> Curve:
-    """Return what there is after one epoch."""
-    return follow_spams(source, init, evaluate, [source.shape[0]], ALPHA, BATCH)
+    """Return the curve of one epoch."""
+    n = source.shape[0]
+    learner = SpamsLearner(source, init, ALPHA, BATCH)
+    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed=0)
 
 
 def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]:
