@@ -136,7 +136,7 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
-    SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
+    SPAMS: Method(begin_spams, n_epochs=2, at_once=SPAMS_MINIBATCHES * BATCH),
     SCIKIT_LEARN: Method(begin_scikit_learn, n_epochs=1, n_seeds=1),
 }
 NMF_METHODS = {
