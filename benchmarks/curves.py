@@ -4,6 +4,7 @@ A learner goes through minibatches and can be asked for its atoms. It is stopped
 look at them; they are judged when it is done, by one evaluator, so that judging disturbs no timing.
 """
 
+import os
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,7 @@ import numpy as np
 from sklearn.decomposition import MiniBatchDictionaryLearning, MiniBatchNMF
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.machine import seconds_of_others
 from somf import MatrixFactorization
 from somf.coding import Coder
 from somf.data import Loader, Source, as_source, epoch_order
@@ -191,12 +193,15 @@ class Curve:
         The same with loading.
     objective : list of float
         On the test samples.
+    others : float
+        The share of the machine that others used meanwhile.
     """
 
     n_samples: list[int]
     compute_seconds: list[float]
     wall_seconds: list[float]
     objective: list[float]
+    others: float = 0.0
 
     def seconds_to(self, target: float, clock: str = "compute_seconds") -> float | None:
         """Return when an objective was first reached, between looks by a straight line."""
@@ -236,6 +241,7 @@ def follow(
     """
     curve, atoms = Curve([0], [0.0], [0.0], []), [learner.components]
     seen, compute, wall = 0, 0.0, 0.0
+    others_before, start = seconds_of_others(), perf_counter()
     with learner.working():
         for ids in batches(n, n_samples, batch_size, seed):
             begin = perf_counter()
@@ -249,6 +255,8 @@ def follow(
                 curve.compute_seconds.append(compute)
                 curve.wall_seconds.append(wall)
                 atoms.append(learner.components)
+    elapsed = (perf_counter() - start) * (os.cpu_count() or 1)
+    curve.others = (seconds_of_others() - others_before) / elapsed
     curve.objective = [evaluate(components) for components in atoms]
     return curve
 
