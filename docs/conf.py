@@ -36,6 +36,7 @@ html_title = f"somf {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_search_summary = False  # pages opened from a disk may not read each other
 html_math_renderer = "mathml"
 
 
