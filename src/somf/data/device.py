@@ -1,11 +1,9 @@
 """Minibatches in the memory of a GPU."""
 
 import threading
-import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +12,8 @@ import torch
 from somf.data.loader import Loader, check_finite
 from somf.data.patches import ImagePatches
 from somf.data.readahead import read_ahead
-from somf.data.source import Source
+from somf.data.source import ArraySource, Source
+from somf.data.uploading import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
 from somf.typing import Array, Ints, Matrix
@@ -22,12 +21,9 @@ from somf.typing import Array, Ints, Matrix
 READING_THREADS = 2
 """While one waits for the device to look at its minibatch, the other begins the next one."""
 
-PIECE_BYTES, N_PIECES, COPYING_THREADS = 2**25, 3, 8
-"""Pinned memory of a reading thread, and the threads that fill it."""
-
 
 class DeviceLoader(Loader):
-    """Reads rows as they are into pinned memory; converts, permutes and checks them on the device.
+    """Sends rows as they are; converts, permutes and checks them on the device.
 
     All of this happens in the background, on a stream of its own, while the device computes. An
     image whose patches are the samples goes to the device once, and patches are cut out there.
@@ -56,6 +52,9 @@ class DeviceLoader(Loader):
         if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
             self._image = DeviceImage(source, self._order, self._floating)
             self._warn_if_negative(self._image.has_negatives)
+        self._pinned: PinnedArray | None = None
+        if isinstance(source, ArraySource) and source.is_in_memory:
+            self._pinned = pinned(source.X)
         if self._computing is not None:
             self._computing.synchronize()  # other streams are going to use the order
 
@@ -108,19 +107,23 @@ class DeviceLoader(Loader):
         self._reading.stream.synchronize()
 
     def _uploaded(self, X: Array, picked: Ints) -> Any:
-        """Return rows of an array on the device, by way of memory that is pinned."""
+        """Return rows of an array on the device."""
         is_short = X.dtype == np.uint16
-        if is_short:
-            X = X.view(np.int16)  # torch can do little with it
-        elif not X.dtype.isnative or X.dtype.kind not in "fi" or X.itemsize > 8:
+        if not can_be_sent(X.dtype):
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
-        rows = torch.empty(
-            (len(picked), X.shape[1]), dtype=_tensor(X[:0]).dtype, device=cuda.DEVICE
-        )
+        shape, kind = (len(picked), X.shape[1]), tensor_of(X[:0]).dtype
+        rows = torch.empty(shape, dtype=kind, device=cuda.DEVICE)
+        if self._pinned is not None:
+            self._pinned.send(picked, rows)
+        else:
+            self._staging().send(X, picked, rows)
+        return rows.int() & 0xFFFF if is_short else rows
+
+    def _staging(self) -> Staging:
+        """Return that of this thread."""
         if not hasattr(self._reading, "staging"):
             self._reading.staging = Staging()
-        self._reading.staging.send(X, picked, rows)
-        return rows.int() & 0xFFFF if is_short else rows
+        return cast(Staging, self._reading.staging)
 
     def _checked(self, X: Any, ids: Ints) -> Any:
         """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
@@ -130,63 +133,6 @@ class DeviceLoader(Loader):
         if self.non_negative:
             self._warn_if_negative(bool((X < 0).any()))
         return X
-
-
-class Staging:
-    """Pinned memory by which a thread sends rows to the device.
-
-    There are a few pieces: while one is being sent, others are filled. Pieces that stay in the
-    cache of the CPU were seen to be nearly twice as fast as whole minibatches, and small ones much
-    slower, since every piece costs the host some work.
-    """
-
-    def __init__(self) -> None:
-        self.pieces: list[Any] = []
-        self.sent: list[Any] = []
-        self.copiers = ThreadPoolExecutor(COPYING_THREADS, "somf-copy")
-
-    def send(self, X: Array, picked: Ints, rows: Any) -> None:
-        """Copy rows of an array to the device, on the current stream, without waiting for the last.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-        picked : ndarray of shape (b,)
-        rows : tensor of shape (b, p), overwritten
-        """
-        row_bytes = X.shape[1] * X.itemsize
-        self._reserve(max(PIECE_BYTES, row_bytes))
-        per_piece = len(self.pieces[0]) // row_bytes
-        for number, start in enumerate(range(0, len(picked), per_piece)):
-            part, turn = slice(start, start + per_piece), number % N_PIECES
-            if self.sent:
-                self.sent[turn].synchronize()
-            ids = picked[part]
-            piece = self.pieces[turn][: len(ids) * row_bytes].numpy().view(X.dtype)
-            copy = piece.reshape(len(ids), X.shape[1])
-            self._copy(X, ids, copy)
-            rows[part].copy_(torch.from_numpy(copy), non_blocking=True)
-            if self.sent:
-                self.sent[turn].record()
-
-    def _reserve(self, size: int) -> None:
-        if self.pieces and len(self.pieces[0]) >= size:
-            return
-        on_gpu = cuda.DEVICE.type == "cuda"
-        self.pieces = [
-            torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(N_PIECES)
-        ]
-        self.sent = [torch.cuda.Event() for _ in self.pieces] if on_gpu else []
-
-    def _copy(self, X: Array, ids: Ints, rows: Array) -> None:
-        """Copy rows with several threads: one alone cannot use the memory of a machine."""
-
-        def copy(part: Ints) -> None:
-            if part.size:
-                out = rows[part[0] : part[-1] + 1]
-                np.take(X, ids[part], axis=0, out=out, mode="clip")  # "raise" would copy twice
-
-        list(self.copiers.map(copy, np.array_split(np.arange(len(ids)), COPYING_THREADS)))
 
 
 class DeviceImage:
@@ -214,7 +160,7 @@ class DeviceImage:
         image = image.astype(image.dtype.newbyteorder("="), copy=False)
         if image.dtype.kind in "ub":  # torch can do little with them
             image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
-        self.pixels = _tensor(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
+        self.pixels = tensor_of(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
         width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
         corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
         self.corners = cuda.to_device(corners)
@@ -241,10 +187,3 @@ class DeviceImage:
         X = torch.empty((len(ids), len(self.offsets)), dtype=self.dtype, device=cuda.DEVICE)
         cut_patches(self.pixels, corners, self.offsets, self.center, self.scale, X)
         return X
-
-
-def _tensor(array: Array) -> Any:
-    """Return an array as a tensor without a copy, also if it is read-only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch fears that one might write to it
-        return torch.from_numpy(array)
