@@ -15,13 +15,6 @@ pytestmark = NEEDS_CUDA
 FLOAT = np.dtype(np.float32)
 
 
-def cuda_device():
-    """Return the device of the kernels, which is the host where there is no GPU."""
-    from somf.kernels import cuda
-
-    return cuda.DEVICE
-
-
 def both(source, dtype=FLOAT, ids=(4, 0, 2), permuted=True):
     """Return a minibatch of the host, and that of the device."""
     source = as_source(source)
@@ -106,21 +99,6 @@ def test_minibatches_come_in_order_and_no_thread_stays():
             np.testing.assert_array_equal(to_host(batch), X[ids])
     left = set(threading.enumerate()) - before
     assert not [thread for thread in left if thread.name.startswith("somf-reader")]
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i1", "i2", "i8", "u2"])
-def test_rows_that_the_device_reads_itself_are_those_of_the_array(dtype):
-    import torch
-
-    from somf.data.uploading import PinnedArray, tensor_of
-
-    X = np.random.default_rng(0).integers(-99, 99, (7, 1500)).astype(dtype)
-    if torch.cuda.is_available():
-        X = tensor_of(X).pin_memory().numpy().view(dtype)
-    picked = np.array([6, 0, 6, 3])
-    rows = torch.empty((4, 1500), dtype=tensor_of(X).dtype, device=cuda_device())
-    PinnedArray(X, is_ours=False).send(picked, rows)
-    np.testing.assert_array_equal(to_host(rows).view(dtype), X[picked])
 
 
 @NEEDS_GPU

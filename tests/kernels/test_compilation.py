@@ -36,10 +36,12 @@ for real in ("*fp32", "*fp64"):
         for pixels in ("*fp32", "*i16"):
             constants = dict(CENTER=yes, SCALE=yes, BLOCK=4096)
             compile(cuda_patches._cut, dict(pixels=pixels) | patches, constants, 16)
-for size in (8, 16, 32, 64):
-    rows = dict(source=f"*i{size}", stride="i32", picked="*i64", rows=f"*i{size}")
-    rows |= dict(p="i32", share="i32")
-    compile(cuda_rows._read, rows, dict(BLOCK=cuda_rows.ENTRIES_AT_ONCE), 1)
+    for numbers, unsigned in (("*fp32", False), ("*fp64", False), ("*i16", True), ("*i64", False)):
+        rows = dict(source=numbers, picked="*i64", places="*i64", rows=real, n_bad="*i32")
+        rows |= dict(b="i32", p="i32")
+        constants = dict(HAS_PLACES=True, UNSIGNED=unsigned)
+        constants |= dict(N_PROGRAMS=cuda_rows.N_PROGRAMS, BLOCK=cuda_rows.ENTRIES_AT_ONCE)
+        compile(cuda_rows._arrange, rows, constants, 1)
 print("all compiled")
 """
 

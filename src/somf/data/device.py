@@ -16,6 +16,7 @@ from somf.data.source import ArraySource, Source
 from somf.data.uploading import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
+from somf.kernels.cuda_rows import arrange_rows
 from somf.typing import Array, Ints, Matrix
 
 READING_THREADS = 2
@@ -44,26 +45,28 @@ class DeviceLoader(Loader):
     ) -> None:
         super().__init__(source, dtype, permutation, non_negative, name)
         self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
-        self._order = None if permutation is None else cuda.to_device(permutation)
+        self._places = None if permutation is None else cuda.to_device(self._column)
         self._reading = threading.local()
         on_gpu = cuda.DEVICE.type == "cuda"
         self._computing = torch.cuda.current_stream() if on_gpu else None
         self._image: DeviceImage | None = None
         if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
-            self._image = DeviceImage(source, self._order, self._floating)
+            self._image = DeviceImage(source, permutation, self._floating)
             self._warn_if_negative(self._image.has_negatives)
         self._pinned: PinnedArray | None = None
         if isinstance(source, ArraySource) and source.is_in_memory:
             self._pinned = pinned(source.X)
         if self._computing is not None:
-            self._computing.synchronize()  # other streams are going to use the order
+            self._computing.synchronize()  # other streams are going to use the places
 
     def load(self, ids: Ints) -> Any:
         """Return samples as a minibatch on the device."""
         if self._image is None:
             return super().load(ids)
         X = self._image.patches(ids)
-        return X if self._image.is_finite else self._checked(X, ids)
+        if self._image.is_finite:
+            return X
+        return self._checked(X, bool(torch.isfinite(X).all()), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
@@ -84,10 +87,7 @@ class DeviceLoader(Loader):
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
-                rows = self._uploaded(X, picked)
-                if self._order is not None:
-                    rows = rows.index_select(1, self._order)
-                batch = self._checked(rows.to(self._floating), ids)
+                batch = self._arranged(X, picked, ids)
             else:
                 batch = cuda.to_device(self._sparse(X[picked], ids))
         if self._computing is not None:
@@ -106,18 +106,18 @@ class DeviceLoader(Loader):
             yield
         self._reading.stream.synchronize()
 
-    def _uploaded(self, X: Array, picked: Ints) -> Any:
-        """Return rows of an array on the device."""
-        is_short = X.dtype == np.uint16
+    def _arranged(self, X: Array, picked: Ints, ids: Ints) -> Any:
+        """Pick rows, permute columns and convert, all in one pass."""
         if not can_be_sent(X.dtype):
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
-        shape, kind = (len(picked), X.shape[1]), tensor_of(X[:0]).dtype
-        rows = torch.empty(shape, dtype=kind, device=cuda.DEVICE)
         if self._pinned is not None:
-            self._pinned.send(picked, rows)
+            source, chosen = self._pinned.tensor, cuda.to_device(picked)
         else:
-            self._staging().send(X, picked, rows)
-        return rows.int() & 0xFFFF if is_short else rows
+            source = self._staging().send(X, picked)
+            chosen = torch.arange(len(picked), device=cuda.DEVICE)
+        rows = torch.empty((len(ids), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        n_bad = arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
+        return self._checked(rows, int(n_bad) == 0, ids)
 
     def _staging(self) -> Staging:
         """Return that of this thread."""
@@ -125,9 +125,9 @@ class DeviceLoader(Loader):
             self._reading.staging = Staging()
         return cast(Staging, self._reading.staging)
 
-    def _checked(self, X: Any, ids: Ints) -> Any:
-        """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
-        if not torch.isfinite(X).all():
+    def _checked(self, X: Any, is_finite: bool, ids: Ints) -> Any:
+        """Return a minibatch after a complaint about NaN, infinity or unwanted negative entries."""
+        if not is_finite:
             rows = X.cpu().numpy()
             check_finite(rows, rows, ids, self.name)
         if self.non_negative:
@@ -141,7 +141,7 @@ class DeviceImage:
     Parameters
     ----------
     source : ImagePatches
-    order : tensor of shape (p,), optional
+    order : ndarray of shape (p,), optional
         The feature that goes to each column.
     dtype : torch.dtype
         Of the patches.
@@ -154,7 +154,7 @@ class DeviceImage:
         Whether patches have negative entries.
     """
 
-    def __init__(self, source: ImagePatches, order: Any, dtype: torch.dtype) -> None:
+    def __init__(self, source: ImagePatches, order: Ints | None, dtype: torch.dtype) -> None:
         self.center, self.scale, self.dtype = source.center, source.scale, dtype
         image = source.image
         image = image.astype(image.dtype.newbyteorder("="), copy=False)
@@ -166,9 +166,7 @@ class DeviceImage:
         self.corners = cuda.to_device(corners)
         rows, columns = (np.arange(n) for n in source.patch_shape[:2])
         inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
-        self.offsets = cuda.to_device(inside.ravel())
-        if order is not None:
-            self.offsets = self.offsets[order]
+        self.offsets = cuda.to_device(inside.ravel()[slice(None) if order is None else order])
         self.is_finite = bool(torch.isfinite(self.pixels).all())
         self.has_negatives = self.center or bool((self.pixels < 0).any())
 

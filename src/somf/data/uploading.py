@@ -1,4 +1,4 @@
-"""Ways of rows from the memory of the host to that of a device."""
+"""Rows of the host where a device can read them."""
 
 import os
 import warnings
@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from somf.kernels import cuda
-from somf.kernels.cuda_rows import read_rows
 from somf.typing import Array, Ints
 
 PIECE_BYTES, N_PIECES, COPYING_THREADS = 2**25, 3, 8
@@ -26,14 +25,19 @@ LARGEST_PINNED_SHARE = 0.75
 class PinnedArray:
     """An array that stays where it is in the memory of the host, and that the device reads itself.
 
-    Pinning costs about as much as sending the array once, and nothing has to be copied on the host.
+    Pinning costs about as much as sending the array once; after that the host copies nothing.
 
     Parameters
     ----------
     X : ndarray of shape (n, p)
         Its rows are contiguous.
     is_ours : bool
-        Whether to pin the memory, and to let it go with the last reference to this object.
+        Whether its memory is to be let go with the last reference to this object.
+
+    Attributes
+    ----------
+    tensor : tensor of shape (n, p)
+        The array, see `tensor_of`.
     """
 
     def __init__(self, X: Array, is_ours: bool) -> None:
@@ -43,10 +47,6 @@ class PinnedArray:
         if is_ours:
             _ours.add(self)
             weakref.finalize(self, torch.cuda.cudart().cudaHostUnregister, self.begin)
-
-    def send(self, picked: Ints, rows: Any) -> None:
-        """Copy rows of the array to the device; see `Staging.send` for the parameters."""
-        read_rows(self.tensor, cuda.to_device(picked), rows)
 
 
 _ours: "weakref.WeakSet[PinnedArray]" = weakref.WeakSet()
@@ -98,17 +98,21 @@ class Staging:
         self.sent: list[Any] = []
         self.copiers = ThreadPoolExecutor(COPYING_THREADS, "somf-copy")
 
-    def send(self, X: Array, picked: Ints, rows: Any) -> None:
-        """Copy rows of an array to the device, on the current stream, without waiting for the last.
+    def send(self, X: Array, picked: Ints) -> Any:
+        """Return rows of an array on the device; it is on its way there on the current stream.
 
         Parameters
         ----------
         X : ndarray of shape (n, p)
         picked : ndarray of shape (b,)
-        rows : tensor of shape (b, p), overwritten
+
+        Returns
+        -------
+        rows : tensor of shape (b, p)
             Of the type of `tensor_of` X.
         """
-        row_bytes = X.shape[1] * X.itemsize
+        shape, row_bytes = (len(picked), X.shape[1]), X.shape[1] * X.itemsize
+        rows = torch.empty(shape, dtype=tensor_of(X[:0]).dtype, device=cuda.DEVICE)
         self._reserve(max(PIECE_BYTES, row_bytes))
         per_piece = len(self.pieces[0]) // row_bytes
         for number, start in enumerate(range(0, len(picked), per_piece)):
@@ -122,6 +126,7 @@ class Staging:
             rows[part].copy_(tensor_of(copy), non_blocking=True)
             if self.sent:
                 self.sent[turn].record()
+        return rows
 
     def _reserve(self, size: int) -> None:
         if self.pieces and len(self.pieces[0]) >= size:

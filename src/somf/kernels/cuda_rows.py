@@ -1,7 +1,8 @@
-"""Rows of an array in pinned memory of the host, which the device reads by itself."""
+"""Minibatches made of rows that the device can read: its own, or pinned ones of the host."""
 
 from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 
@@ -10,33 +11,78 @@ N_PROGRAMS = 256
 ENTRIES_AT_ONCE = 1024
 
 
-def read_rows(source: Any, picked: Any, rows: Any) -> None:
-    """Copy rows, as they are.
+def arrange_rows(source: Any, picked: Any, places: Any, rows: Any, is_unsigned: bool) -> Any:
+    """Pick rows, convert them, put their entries in order and look for NaN and infinity.
 
     Parameters
     ----------
     source : tensor of shape (n, p)
-        Rows are contiguous; they lie in pinned memory.
+        C-contiguous.
     picked : tensor of int of shape (b,)
+    places : tensor of int of shape (p,), or None
+        Where every entry of a row goes.
     rows : tensor of shape (b, p), overwritten
-        Of the type of `source`.
+    is_unsigned : bool
+        Whether the integers in `source` are without sign, whatever its type says.
+
+    Returns
+    -------
+    n_bad : tensor of int of shape (1,)
+        Not zero if there are entries that are not finite.
     """
     b, p = rows.shape
-    if b == 0:
-        return
-    n_blocks = triton.cdiv(p, ENTRIES_AT_ONCE)
-    share = triton.cdiv(n_blocks, max(1, N_PROGRAMS // b)) * ENTRIES_AT_ONCE
-    _read[(b, triton.cdiv(p, share))](
-        source, source.stride(0), picked, rows, p, share, BLOCK=ENTRIES_AT_ONCE, num_warps=1
-    )
+    n_bad = torch.zeros(1, dtype=torch.int32, device=rows.device)
+    if b > 0:
+        _arrange[(N_PROGRAMS,)](
+            source,
+            picked,
+            rows if places is None else places,
+            rows,
+            n_bad,
+            b,
+            p,
+            N_PROGRAMS=N_PROGRAMS,
+            HAS_PLACES=places is not None,
+            UNSIGNED=is_unsigned,
+            BLOCK=ENTRIES_AT_ONCE,
+            num_warps=1,
+        )
+    return n_bad
 
 
 @triton.jit
-def _read(source, stride, picked, rows, p, share, BLOCK: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64)
-    begin = tl.program_id(1) * share
-    row = source + tl.load(picked + i) * stride
-    for first in range(begin, tl.minimum(begin + share, p), BLOCK):
-        column = first + tl.arange(0, BLOCK)
+def _arrange(
+    source,
+    picked,
+    places,
+    rows,
+    n_bad,
+    b,
+    p,
+    N_PROGRAMS: tl.constexpr,
+    HAS_PLACES: tl.constexpr,
+    UNSIGNED: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    """Programs share the work piece by piece, so that all of them are at a few rows at a time.
+
+    Entries that are written out of order then meet their neighbours in the cache.
+    """
+    per_row = tl.cdiv(p, BLOCK)
+    kind: tl.constexpr = rows.dtype.element_ty
+    bad = 0
+    for piece in range(tl.program_id(0), b * per_row, N_PROGRAMS):
+        i = (piece // per_row).to(tl.int64)
+        column = piece % per_row * BLOCK + tl.arange(0, BLOCK)
         inside = column < p
-        tl.store(rows + i * p + column, tl.load(row + column, mask=inside), mask=inside)
+        x = tl.load(source + tl.load(picked + i) * p + column, mask=inside, other=0)
+        if UNSIGNED:
+            x = x.to(tl.int32) & ((1 << source.dtype.element_ty.primitive_bitwidth) - 1)
+        x = x.to(kind)
+        place = column
+        if HAS_PLACES:
+            place = tl.load(places + column, mask=inside, other=0)
+        tl.store(rows + i * p + place, x, mask=inside)
+        bad += tl.sum((x - x != 0).to(tl.int32), axis=0)  # not for NaN and infinity
+    if bad > 0:
+        tl.atomic_add(n_bad, bad)
