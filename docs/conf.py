@@ -1,7 +1,7 @@
-"""How the site is made of these pages and of the docstrings: `make docs`.
+r"""How the site is made of these pages and of the docstrings: `make docs`.
 
 Nothing is fetched, neither when the site is built nor when it is looked at. Formulas become MathML,
-which browsers draw themselves; the converter wants arguments in braces, as in ``\\frac{1}{2}``.
+which browsers draw themselves; the converter wants arguments in braces, as in ``\frac{1}{2}``.
 """
 
 from typing import Any
