@@ -16,7 +16,6 @@ import json
 import tracemalloc
 from collections import defaultdict
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -36,12 +35,15 @@ P_OF_MEMORY = 50_000
 
 
 def measure_times(p: int, r: int, n_iter: int) -> dict[str, float]:
-    """Return median milliseconds of every stage of an iteration on samples seen before."""
+    """Return milliseconds of every stage of an iteration on samples seen before.
+
+    The least of several iterations: whatever else the machine does can only make them longer.
+    """
     run = Run(Repeated(N, p), r, "averaged")
     with threads(None):
         run.advance(N // BATCH)
         times = [run.advance(1) for _ in range(n_iter)]
-    return {stage: median(t[stage] for t in times) for stage in times[0]}
+    return {stage: min(t[stage] for t in times) for stage in times[0]}
 
 
 def fit_line(cases: list[dict[str, Any]], stage: str) -> dict[str, float]:
@@ -107,7 +109,7 @@ def measure_memory(p: int, r: int) -> dict[str, Any]:
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--iterations", type=int, default=11)
+    parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/complexity.json"))
     options = parser.parse_args()
     cases = [

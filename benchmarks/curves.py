@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, Protocol
 
 import numpy as np
@@ -191,6 +191,8 @@ class Curve:
         Time spent on learning, without loading.
     wall_seconds : list of float
         The same with loading.
+    cpu_seconds : list of float
+        What all threads together spent on learning, which other processes disturb less.
     objective : list of float
         On the test samples.
     others : float
@@ -200,6 +202,7 @@ class Curve:
     n_samples: list[int]
     compute_seconds: list[float]
     wall_seconds: list[float]
+    cpu_seconds: list[float]
     objective: list[float]
     others: float = 0.0
 
@@ -239,21 +242,23 @@ def follow(
     growth : float
         The samples seen at a look, relative to the look before.
     """
-    curve, atoms = Curve([0], [0.0], [0.0], []), [learner.components]
-    seen, compute, wall = 0, 0.0, 0.0
+    curve, atoms = Curve([0], [0.0], [0.0], [0.0], []), [learner.components]
+    seen, compute, wall, cpu = 0, 0.0, 0.0, 0.0
     others_before, start = seconds_of_others(), perf_counter()
     with learner.working():
         for ids in batches(n, n_samples, batch_size, seed):
             begin = perf_counter()
             X = learner.load(ids)
-            loaded = perf_counter()
+            loaded, cpu_before = perf_counter(), process_time()
             learner.learn(X, ids)
-            end = perf_counter()
-            seen, compute, wall = seen + len(ids), compute + end - loaded, wall + end - begin
+            end, cpu_after = perf_counter(), process_time()
+            seen, cpu = seen + len(ids), cpu + cpu_after - cpu_before
+            compute, wall = compute + end - loaded, wall + end - begin
             if seen >= growth * curve.n_samples[-1] or seen == n_samples:
                 curve.n_samples.append(seen)
                 curve.compute_seconds.append(compute)
                 curve.wall_seconds.append(wall)
+                curve.cpu_seconds.append(cpu)
                 atoms.append(learner.components)
     elapsed = (perf_counter() - start) * (os.cpu_count() or 1)
     curve.others = (seconds_of_others() - others_before) / elapsed

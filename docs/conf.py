@@ -1,7 +1,7 @@
-"""How the site is made of these pages and of the docstrings: `make docs`.
+r"""How the site is made of these pages and of the docstrings: `make docs`.
 
 Nothing is fetched, neither when the site is built nor when it is looked at. Formulas become MathML,
-which browsers draw themselves.
+which browsers draw themselves; the converter wants arguments in braces, as in ``\frac{1}{2}``.
 """
 
 from typing import Any
@@ -36,6 +36,7 @@ html_title = f"somf {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
+html_show_search_summary = False  # pages opened from a disk may not read each other
 html_math_renderer = "mathml"
 
 

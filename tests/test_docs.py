@@ -9,6 +9,7 @@ import pytest
 
 import somf
 from somf import plotting
+from tests.report.browser import Browser, needs_browser
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -68,7 +69,29 @@ def test_the_site_needs_no_network(site):
         assert not re.search(r"url\([\"']?(https?:)?//|@import", sheet.read_text(encoding="utf-8"))
 
 
-def test_formulas_are_drawn_by_the_browser_itself(site):
-    text = (site / "algorithm.html").read_text(encoding="utf-8")
-    assert text.count("<math") > 10
-    assert "tfrac" not in text
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    browser = Browser(tmp_path_factory.mktemp("profile"))
+    yield browser
+    browser.close()
+
+
+@needs_browser
+def test_a_browser_fetches_nothing_and_no_page_is_wider_than_a_phone(site, browser):
+    browser.resize(390, 800)
+    for page in DOCS.glob("*.md"):
+        browser.open(site / f"{page.stem}.html")
+        assert browser.ask("document.documentElement.scrollWidth") <= 390, page.stem
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    assert browser.problems == []
+
+
+@needs_browser
+def test_a_browser_draws_formulas_by_itself(site, browser):
+    browser.open(site / "algorithm.html")
+    sizes = browser.ask(
+        "[...document.querySelectorAll('math mfrac')].map(e => e.getBoundingClientRect().height)"
+    )
+    line = browser.ask("parseFloat(getComputedStyle(document.querySelector('article p')).fontSize)")
+    assert len(sizes) >= 4
+    assert min(sizes) > line  # one above the other, not in a row

@@ -8,8 +8,8 @@ from benchmarks.tables import PASSAGE, RESULTS, pages, renewed
 
 PAGES = {page.name: page for page in pages()}
 
-# Code, and what is made of results.
-NO_PROSE = re.compile(r"```.*?```|^    .*?$|`[^`]*`", re.DOTALL | re.MULTILINE)
+# Code and formulas.
+NO_PROSE = re.compile(r"```.*?```|^    .*?$|`[^`]*`|\$[^$]+\$", re.DOTALL | re.MULTILINE)
 
 # Times, rates and ratios; objectives; decimal percentages: what a setting does not look like.
 MEASURED = re.compile(

@@ -94,7 +94,7 @@ def test_no_run_begins_when_time_is_over(tmp_path):
 
 def curve(seconds, objective):
     n_samples = list(range(len(seconds)))
-    return Curve(n_samples, seconds, seconds, objective)
+    return Curve(n_samples, seconds, seconds, seconds, objective)
 
 
 def test_the_time_to_an_objective_lies_between_looks():

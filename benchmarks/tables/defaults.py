@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchmarks.tables.markdown import table
+from benchmarks.tables.markdown import change, table
 
 
 def settings(results: dict[str, Any]) -> str:
@@ -15,10 +15,9 @@ def settings(results: dict[str, Any]) -> str:
             (
                 f"`{setting}`",
                 value,
-                *(f"{on['relative change'][setting][value]:+.2%}".replace("%", " %")
-                  for on in data.values()),
+                *(change(on["relative change"][setting][value], 2) for on in data.values()),
             )
             for setting, values in first.items()
             for value in values
         ),
-    )  # fmt: skip
+    )

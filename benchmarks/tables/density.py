@@ -2,20 +2,20 @@
 
 from typing import Any
 
-from benchmarks.tables.markdown import table
+from benchmarks.tables.markdown import change, table
 
 
 def misses(results: dict[str, Any]) -> str:
     """Return how far densities are from what was asked for."""
     rows = results["fits"]
     return table(
-        ("data", "fit", *(f"{float(asked):.0%} asked" for asked in rows[0]["densities"])),
+        ("data", "fit", *(f"{100 * float(asked):.0f} % asked" for asked in rows[0]["densities"])),
         (
             (
                 f"{row['data']}, k = {row['k']}",
                 f"r = {row['reduction']}, {row['epochs']} epoch{'s' * (row['epochs'] > 1)}",
-                *(f"{got / float(asked) - 1:+.0%}" for asked, got in row["densities"].items()),
+                *(change(got / float(asked) - 1, 0) for asked, got in row["densities"].items()),
             )
             for row in rows
         ),
-    ).replace("%", " %")
+    )

@@ -32,3 +32,8 @@ def machine(facts: dict[str, Any]) -> str:
 def size(count: float) -> str:
     """Return a large number with thousands apart."""
     return f"{count:,.0f}"
+
+
+def change(ratio: float, digits: int) -> str:
+    """Return a relative change in per cent."""
+    return f"{100 * ratio:+.{digits}f} %"

@@ -5,6 +5,7 @@ from typing import Any
 from benchmarks.tables.markdown import paragraph, table
 
 EPOCHS = (0.5, 1, 1.5, 2)
+ROUNDING = 1e-14
 
 
 def toy(results: dict[str, Any]) -> str:
@@ -14,10 +15,14 @@ def toy(results: dict[str, Any]) -> str:
     return table(
         ("codes", *(f"{surrogate}, {n} epochs" for surrogate in surrogates for n in epochs)),
         (
-            (codes, *(f"{gap:.0e}" for at in by_surrogate.values() for gap in at))
+            (codes, *(_gap(gap) for at in by_surrogate.values() for gap in at))
             for codes, by_surrogate in gaps.items()
         ),
     )
+
+
+def _gap(gap: float) -> str:
+    return "rounding" if gap < ROUNDING else f"{gap:.0e}"
 
 
 def planted(results: dict[str, Any]) -> str:

@@ -51,9 +51,6 @@ from somf.kernels.cuda_codes import (
 
 IS_ASYNCHRONOUS = True
 
-LARGEST_PINNED = 2**20
-"""Bytes up to which an array goes to the device by way of pinned memory."""
-
 LARGEST_SHARE = 0.4
 """Part of the free memory of the device that one array of per-sample statistics may take."""
 
@@ -71,15 +68,13 @@ def to_device(array: Matrix) -> Any:
 
 
 def _uploaded(array: Any) -> Any:
-    """Return an array of the host as a tensor of the device; for a small one nobody waits.
+    """Return an array of the host as a tensor of the device.
 
-    Its copy in pinned memory is torch's, which does not use it again before it has been sent. From
-    other memory, which is gone when this returns, a copy must not be left for later.
+    Nobody waits for it. Memory that is not pinned is copied by the driver before this returns, so
+    that it may be gone before the device has been reached.
     """
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if DEVICE.type == "cuda" and array.nbytes <= LARGEST_PINNED:
-        return tensor.pin_memory().to(DEVICE, non_blocking=True)
-    return tensor.to(DEVICE, copy=True)
+    return tensor.to(DEVICE, non_blocking=True, copy=True)
 
 
 def store(array: Any) -> Any:
