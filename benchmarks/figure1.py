@@ -49,7 +49,7 @@ from somf.penalties import CodePenalty
 from somf.typing import Array
 
 SEEDS = 3
-EPOCHS = 3
+EPOCHS = 2
 CLOSE = (0.01, 0.005, 0.002)
 TOLERANCES = {"Indian Pines": CLOSE, "Scenes": CLOSE, "Indian Pines, NMF": (0.2, 0.1, 0.05)}
 """How far from the best objective, in relation to it, is close enough."""
@@ -141,7 +141,7 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
-    SPAMS: Method(begin_spams, n_epochs=2, at_once=SPAMS_MINIBATCHES * BATCH),
+    SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
     SCIKIT_LEARN: Method(begin_scikit_learn, n_epochs=1, n_seeds=1),
 }
 NMF_METHODS = {
@@ -178,9 +178,7 @@ def experiments(scenes: Path | None) -> dict[str, Experiment]:
     sparse, positive = CodePenalty(ALPHA, 1.0, False), CodePenalty(0.0, 1.0, True)
     found = {"Indian Pines": Experiment(indian_pines, sparse, DICTIONARY_LEARNING)}
     if scenes is not None:
-        found["Scenes"] = Experiment(
-            lambda: aviris_scenes(scenes), sparse, DICTIONARY_LEARNING, n_epochs=2
-        )
+        found["Scenes"] = Experiment(lambda: aviris_scenes(scenes), sparse, DICTIONARY_LEARNING)
     found["Indian Pines, NMF"] = Experiment(
         lambda: indian_pines(center=False), positive, NMF_METHODS
     )
