@@ -45,8 +45,8 @@ def in_short(results: dict[str, Any]) -> str:
     return paragraph(
         f"On {size(results['data'][PINES]['train'][0])} AVIRIS patches, `reduction=4` comes within "
         f"{closest:.1%} of the best test objective with {sooner(SOMF, OMF, CPU)} times less CPU "
-        f"time than the algorithm without subsampling (the paper: close to 4), and `reduction=12` with "
-        f"{sooner(twelve, OMF, CPU)} times less. [All of it](docs/figure1.md), also where it "
+        f"time than the algorithm without subsampling (the paper: close to 4), and `reduction=12` "
+        f"with {sooner(twelve, OMF, CPU)} times less. [All of it](docs/figure1.md), also where it "
         f"disappoints, and [what an iteration costs](docs/complexity.md) "
         f"({machine(results['machine'])})."
     ).replace("%", "\N{NO-BREAK SPACE}%")
