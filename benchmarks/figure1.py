@@ -83,14 +83,15 @@ class Method:
     ----------
     begin : callable
         Takes the samples, initial atoms (k, p) and a seed; returns the learner.
-    n_epochs, n_seeds : int
+    n_epochs : float
+    n_seeds : int
         What there is time for, at most.
     at_once : int
         Samples that it gets at a time.
     """
 
     begin: Callable[[Source, Array, int], Learner]
-    n_epochs: int = EPOCHS
+    n_epochs: float = EPOCHS
     n_seeds: int = SEEDS
     at_once: int = BATCH
 
@@ -149,7 +150,7 @@ NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
-    SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=1, n_seeds=1),
+    SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=0.2, n_seeds=1),
 }
 
 
@@ -227,14 +228,14 @@ class Results:
         self.path.write_text(json.dumps(self.content, indent=1) + "\n")
 
 
-def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs: int) -> Curve:
+def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs: float) -> Curve:
     """Return the curve of a method, after a short trial that compiles what has to be compiled."""
     init = initial_atoms(source, K, seed)
     few = as_source(source.rows(np.arange(2 * BATCH)))
     for some, epochs in ((few, 2), (source, n_epochs)):
         n = some.shape[0]
         learner = method.begin(some, init, seed)
-        curve = follow(learner, evaluate, n, epochs * n, method.at_once, seed)
+        curve = follow(learner, evaluate, n, round(epochs * n), method.at_once, seed)
     return curve
 
 

@@ -182,7 +182,7 @@ def _times(results: dict[str, Any], name: str) -> str:
         (
             (
                 method,
-                f"{curves[0].n_samples[-1] / n:.0f}",
+                f"{curves[0].n_samples[-1] / n:.2g}",
                 len(curves),
                 *(seconds(curves, target) for target in targets.values()),
                 f"{median(curve.objective[-1] for curve in curves):.6f}",
