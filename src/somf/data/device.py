@@ -72,15 +72,15 @@ class DeviceLoader(Loader):
         if self._image is not None:
             yield map(self.load, batches)
             return
-        fetch, n_ahead = self._planned(batches)
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
         n_threads = READING_THREADS if self.source.chunk_starts is None else 1
+        with self._planned(batches) as (fetch, n_ahead):
 
-        def load(ids: Ints) -> Any:
-            return self._prepare(*fetch(ids)(), ids)
+            def load(ids: Ints) -> Any:
+                return self._prepare(*fetch(ids)(), ids)
 
-        with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
-            yield minibatches
+            with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
+                yield minibatches
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():

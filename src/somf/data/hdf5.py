@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from somf.data.guard import check_claim, guarded, optional
-from somf.data.sliced import PlainChunks, SlicedSource
+from somf.data.plainchunks import PlainChunks
+from somf.data.sliced import SlicedSource
 from somf.data.source import ArraySource, Source
 from somf.tensorfile import DamagedFileError
 
@@ -88,18 +89,27 @@ class PlainDataset(PlainChunks):
     """
 
     def __init__(self, X: Any, path: str) -> None:
-        super().__init__(X, path=path)
+        super().__init__(X, path)
         self._file = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
+        self._offsets: dict[int, int | None] = {}
+
+    def _will_need(self, chunk: int) -> None:
+        offset = self._offset(chunk)
+        if offset is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file, offset, self._chunk_bytes, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        rows, p = self.X.chunks
-        found = self.X.id.get_chunk_info_by_coord((chunk * rows, 0))
-        return (
-            found.byte_offset is not None  # it was written
-            and found.size == rows * p * self.dtype.itemsize
-            and os.preadv(self._file, [out], found.byte_offset + offset) == len(out)
-        )
+        start = self._offset(chunk)
+        return start is not None and os.preadv(self._file, [out], start + offset) == len(out)
+
+    def _offset(self, chunk: int) -> int | None:
+        """Return where a chunk is in the file, or None if it was never written."""
+        if chunk not in self._offsets:  # the library takes its time, and the interpreter with it
+            found = self.X.id.get_chunk_info_by_coord((chunk * self._rows_per_chunk, 0))
+            is_whole = found.byte_offset is not None and found.size == self._chunk_bytes
+            self._offsets[chunk] = found.byte_offset if is_whole else None
+        return self._offsets[chunk]
 
 
 def _has_rows_as_they_are(dataset: Any) -> bool:

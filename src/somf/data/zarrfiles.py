@@ -1,6 +1,8 @@
 """Arrays of Zarr, version 3 of the library (formats 2 and 3)."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,8 @@ import numpy as np
 
 from somf.data.guard import check_claim, guarded, optional
 from somf.data.hdf5 import choose
-from somf.data.sliced import PlainChunks, SlicedSource
+from somf.data.plainchunks import PlainChunks
+from somf.data.sliced import SlicedSource
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
@@ -89,22 +92,44 @@ class ZarrSource(SlicedSource):
 
 
 class PlainChunkFiles(PlainChunks, ZarrSource):
-    """An array whose chunks are whole rows, not compressed, each read from a file of its own."""
+    """An array whose chunks are whole rows, not compressed, each in a file of its own.
+
+    Parameters
+    ----------
+    X : zarr.Array of shape (n, p)
+    path : str
+    """
+
+    def _will_need(self, chunk: int) -> None:
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with suppress(FileNotFoundError), self._opened(chunk) as file:
+            os.posix_fadvise(file, 0, self._chunk_bytes, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        rows, p = self.X.chunks
-        name = self._folder / self.X.metadata.encode_chunk_key((chunk, 0))
-        if not name.exists():  # it was never written
-            return False
-        with name.open("rb", buffering=0) as file:
-            size, expected = os.fstat(file.fileno()).st_size, rows * p * self.dtype.itemsize
-            if size != expected:
-                raise ValueError(f"{os.fspath(name)!r} has {size} bytes instead of {expected}.")
-            file.seek(offset)
-            n_read = file.readinto(out)
-            if n_read != len(out):
-                raise ValueError(f"{os.fspath(name)!r} ended after {n_read} bytes.")
+        try:
+            with self._opened(chunk) as file:
+                n_read = os.preadv(file, [out], offset)
+        except FileNotFoundError:
+            return False  # it was never written, or the library says what is wrong
+        if n_read != len(out):
+            raise ValueError(f"{self._name(chunk)!r} ended after {offset + n_read} bytes.")
         return True
+
+    @contextmanager
+    def _opened(self, chunk: int) -> Iterator[int]:
+        file = os.open(self._name(chunk), os.O_RDONLY)
+        try:
+            if (size := os.fstat(file).st_size) != self._chunk_bytes:
+                raise ValueError(
+                    f"{self._name(chunk)!r} has {size} bytes instead of {self._chunk_bytes}."
+                )
+            yield file
+        finally:
+            os.close(file)
+
+    def _name(self, chunk: int) -> str:
+        return f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
 
 
 def _has_rows_as_they_are(array: Any) -> bool:
