@@ -1,6 +1,7 @@
 """Paths, and files that are not what they say."""
 
 import io
+import os
 import struct
 import sys
 import tracemalloc
@@ -261,6 +262,17 @@ def test_a_damaged_chunk_of_an_hdf5_file_is_named_when_it_is_read(hdf5):
     fails(path, r"is damaged: rows \d+ to \d+ cannot be read")
 
 
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}], ids=["plain", "compressed"])
+def test_an_hdf5_file_that_has_become_shorter_does_not_read_as_zeros(hdf5, options):
+    path = hdf5(X=(np.random.default_rng(0).random((60, 800)), {"chunks": (10, 800)} | options))
+    source = open_source(path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(DamagedFileError, match=r"X.h5' is damaged: rows \d+ to \d+ cannot be read"):
+        source.rows(np.arange(60))
+    with pytest.raises(DamagedFileError, match=r"X.h5' is damaged: rows \d+ to \d+ cannot be read"):
+        source.fetch(np.arange(60))()
+
+
 def test_an_hdf5_dataset_must_be_a_matrix_and_be_named_if_there_are_several(hdf5):
     path = hdf5(cube=(np.ones((3, 4, 5)), {}), line=(np.ones(5), {}))
     fails(path, "dataset must name the matrix to read .* which holds none")
@@ -308,6 +320,8 @@ def test_a_damaged_chunk_of_a_plain_zarr_is_named_when_it_is_read(tmp_path, dama
     source = as_source(tmp_path / "X.zarr")
     with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 30 to 39 cannot be read"):
         source.read(30, 40, np.empty((10, 8)))
+    with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 30 to 39 cannot be read"):
+        source.fetch(np.array([5, 34]))
 
 
 def test_a_chunk_of_a_plain_zarr_that_was_never_written_has_the_fill_value(tmp_path):

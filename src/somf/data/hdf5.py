@@ -101,7 +101,11 @@ class PlainDataset(PlainChunks):
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         start = self._offset(chunk)
-        return start is not None and os.preadv(self._file, [out], start + offset) == len(out)
+        if start is None:
+            return False
+        if os.preadv(self._file, [out], start + offset) != len(out):
+            raise ValueError("the file ends before them.")  # the library would give zeros
+        return True
 
     def _offset(self, chunk: int) -> int | None:
         """Return where a chunk is in the file, or None if it was never written."""

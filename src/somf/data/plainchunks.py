@@ -1,6 +1,8 @@
 """Chunks of whole rows, stored as they are in memory: read without the library of their format."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -34,20 +36,30 @@ class PlainChunks(SlicedSource):
         self._chunk_bytes = self._rows_per_chunk * self._row_bytes
         self._announced: dict[int, None] = {}
         self._most_announced = 2 * buffered_chunks(self)
+        self._lock = Lock()
 
-    def fetch(self, ids: Ints) -> Any:
+    def fetch(self, ids: Ints) -> Callable[[], tuple[Array, Ints]]:
         """Ask the system to read whole chunks; rows are read, by all threads, when needed."""
         for chunk in np.unique(ids // self._rows_per_chunk).tolist():
-            if chunk not in self._announced:
-                self._announce(chunk)
+            if self._is_news(chunk):
+                first = chunk * self._rows_per_chunk
+                with self._naming_the_file(first, min(first + self._rows_per_chunk, self.shape[0])):
+                    self._will_need(chunk)
         return lambda: (self.rows(ids), np.arange(len(ids)))
 
-    def _announce(self, chunk: int) -> None:
-        """Let the system begin to read a chunk; the order has it that it is soon wanted no more."""
-        self._announced[chunk] = None
-        if len(self._announced) > self._most_announced:
-            del self._announced[next(iter(self._announced))]
-        self._will_need(chunk)
+    def _is_news(self, chunk: int) -> bool:
+        """Return whether a chunk has not been asked for lately, and take note of it.
+
+        By its order, an epoch is done with a chunk before twice as many others as are shuffled
+        among each other have been asked for.
+        """
+        with self._lock:
+            if chunk in self._announced:
+                return False
+            self._announced[chunk] = None
+            if len(self._announced) > self._most_announced:
+                del self._announced[next(iter(self._announced))]
+            return True
 
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
