@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.guard import check_claim, guarded, optional
-from somf.data.plainchunks import PlainChunks
+from somf.data.guard import RequestError, check_claim, choose, guarded, optional
+from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
 from somf.data.source import ArraySource, Source
-from somf.tensorfile import DamagedFileError
 
 
 def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
@@ -43,9 +42,9 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     file.visititems(lambda at, item: _note(names, at, item, dimensions))
     dataset = file.get(choose(path, names, name))
     if not hasattr(dataset, "dtype"):
-        raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
+        raise RequestError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
     if dataset.ndim not in dimensions:
-        raise DamagedFileError(
+        raise RequestError(
             f"{name!r} in {path!r} must have {' or '.join(map(str, dimensions))} dimensions, "
             f"got shape {dataset.shape}."
         )
@@ -54,17 +53,19 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     return dataset
 
 
-def source_of(dataset: Any, path: str, transposed: bool) -> Source:
-    """Return the source that suits the layout of a dataset.
+def hdf5_source(path: str, name: str | None, transposed: bool) -> Source:
+    """Open a dataset as the source that suits its layout.
 
     Parameters
     ----------
-    dataset : h5py.Dataset of shape (n, p)
     path : str
+    name : str, optional
+        See `open_dataset`.
     transposed : bool
         Whether it is of shape (p, n).
     """
     h5py = optional("h5py", "hdf5")
+    dataset = open_dataset(path, name)
     is_plain = (
         dataset.file.driver == "sec2"
         and not dataset.file.userblock_size
@@ -74,7 +75,8 @@ def source_of(dataset: Any, path: str, transposed: bool) -> Source:
     if is_plain and offset is not None:
         mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
         return ArraySource(mapped.T if transposed else mapped)
-    if is_plain and not transposed and _has_rows_as_they_are(dataset):
+    has_filters = dataset.id.get_create_plist().get_nfilters() > 0
+    if is_plain and not transposed and not has_filters and has_chunks_of_rows(dataset):
         return PlainDataset(dataset, path)
     return SlicedSource(dataset, transposed, path)
 
@@ -114,28 +116,6 @@ class PlainDataset(PlainChunks):
             is_whole = found.byte_offset is not None and found.size == self._chunk_bytes
             self._offsets[chunk] = found.byte_offset if is_whole else None
         return self._offsets[chunk]
-
-
-def _has_rows_as_they_are(dataset: Any) -> bool:
-    """Return whether chunks are whole rows, without a filter."""
-    return (
-        hasattr(os, "preadv")
-        and dataset.chunks is not None
-        and dataset.chunks[1] == dataset.shape[1]
-        and dataset.id.get_create_plist().get_nfilters() == 0
-    )
-
-
-def choose(path: str, names: list[str], name: str | None) -> str:
-    """Return the name of what to open in a file, the only one that qualifies if none is given."""
-    if name is not None:
-        return name
-    if len(names) != 1:
-        held = f"several: {', '.join(sorted(names))}" if names else "none"
-        raise DamagedFileError(
-            f"dataset must name the matrix to read in {path!r}, which holds {held}."
-        )
-    return names[0]
 
 
 def _note(names: list[str], at: str, item: Any, dimensions: tuple[int, ...]) -> None:

@@ -1,5 +1,6 @@
 """Chunks of whole rows, stored as they are in memory: read without the library of their format."""
 
+import os
 from abc import abstractmethod
 from collections.abc import Callable
 from threading import Lock
@@ -92,3 +93,13 @@ class PlainChunks(SlicedSource):
     @abstractmethod
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         """Fill a buffer from an offset of a chunk on, unless the chunk was never written."""
+
+
+def has_chunks_of_rows(X: Any) -> bool:
+    """Return whether every chunk holds all features of its rows (and the system reads at offsets).
+
+    Parameters
+    ----------
+    X : object of shape (n, p)
+    """
+    return hasattr(os, "preadv") and X.chunks is not None and bool(X.chunks[1] == X.shape[1])

@@ -8,11 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.guard import check_claim, guarded, optional
-from somf.data.hdf5 import choose
-from somf.data.plainchunks import PlainChunks
+from somf.data.guard import (
+    RequestError,
+    check_claim,
+    check_is_matrix,
+    choose,
+    guarded,
+    optional,
+)
+from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
-from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 
@@ -37,12 +42,10 @@ def open_array(path: str, name: str | None = None) -> Any:
             matrices = [at for at, item in arrays.items() if item.ndim == 2]
             chosen = choose(path, matrices, name)
             if chosen not in arrays:
-                raise DamagedFileError(
-                    f"dataset must be one of {matrices} in {path!r}, got {name!r}."
-                )
+                raise RequestError(f"dataset must be one of {matrices} in {path!r}, got {name!r}.")
             node = arrays[chosen]
         elif name is not None:
-            raise DamagedFileError(f"dataset must be None, got {name!r}: {path!r} is an array.")
+            raise RequestError(f"dataset must be None, got {name!r}: {path!r} is an array.")
         # Chunks that were never written read as the fill value, but not all of them.
         check_claim(path, node.nbytes, node.nbytes_stored())
     return node
@@ -52,17 +55,20 @@ def _is_array(item: Any) -> bool:
     return hasattr(item, "dtype")
 
 
-def source_of(array: Any, path: str, transposed: bool) -> SlicedSource:
-    """Return the source that suits the layout of an array.
+def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
+    """Open an array as the source that suits its layout.
 
     Parameters
     ----------
-    array : zarr.Array of shape (n, p)
     path : str
+    name : str, optional
+        See `open_array`.
     transposed : bool
         Whether it is of shape (p, n).
     """
-    if not transposed and _has_rows_as_they_are(array):
+    array = open_array(path, name)
+    check_is_matrix(path, array.shape)
+    if not transposed and _is_raw(array) and has_chunks_of_rows(array):
         return PlainChunkFiles(array, path=path)
     return ZarrSource(array, transposed, path)
 
@@ -132,8 +138,8 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         return f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
 
 
-def _has_rows_as_they_are(array: Any) -> bool:
-    """Return whether chunks are files of whole rows of NumPy's numbers, as they are."""
+def _is_raw(array: Any) -> bool:
+    """Return whether chunks are files of NumPy's numbers, as they are."""
     zarr = optional("zarr", "zarr")
     if array.metadata.zarr_format == 3:
         codecs = array.metadata.codecs
@@ -143,11 +149,7 @@ def _has_rows_as_they_are(array: Any) -> bool:
     else:
         is_plain = not array.filters and not array.compressors and np.dtype(array.dtype).isnative
         is_plain = is_plain and array.order == "C"
-    return (
-        is_plain
-        and type(array.store) is zarr.storage.LocalStore
-        and array.chunks[1] == array.shape[1]
-    )
+    return is_plain and type(array.store) is zarr.storage.LocalStore
 
 
 def _native_order() -> str:
