@@ -83,6 +83,8 @@ def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
         found = np.vstack(list(minibatches))
     np.testing.assert_array_equal(found, rows[np.concatenate(batches)])
     assert sorted(asked) == list(range(20))
+    np.testing.assert_array_equal(loader.load(np.array([190, 3])), rows[[190, 3]])
+    assert len(asked) == 20  # for two rows no chunk is read as a whole
 
 
 def test_epochs_share_memory_and_streams_at_the_same_time_do_not(tmp_path):

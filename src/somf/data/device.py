@@ -73,7 +73,7 @@ class DeviceLoader(Loader):
             yield map(self.load, batches)
             return
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
-        n_threads = READING_THREADS if self.source.chunk_starts is None else 1
+        n_threads = 1 if self._keeps_chunks else READING_THREADS
         with self._planned(batches) as (fetch, n_ahead):
 
             def load(ids: Ints) -> Any:

@@ -81,7 +81,10 @@ class Loader:
             If one of the samples has an entry that is not finite.
         """
         with _no_end_of_iteration(self.source):
-            return self._prepare(*self.source.fetch(ids)(), ids)
+            if self.source.chunk_starts is None:
+                return self._prepare(*self.source.fetch(ids)(), ids)
+            # Not by `fetch`, which has whole chunks read: here nobody asks for their other rows.
+            return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
