@@ -61,7 +61,7 @@ class MatrixFactorization(
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
         μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
-    reduction : float, default=4
+    reduction : float or "auto", default=4
         r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
         algorithm of Mairal et al. (2010), without subsampling.
     code_estimator : {"averaged", "masked", "exact"}, default="averaged"
@@ -155,7 +155,7 @@ class MatrixFactorization(
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
-        reduction: float = 4,
+        reduction: float | Literal["auto"] = 4,
         code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
         masks: Literal["blocks", "bernoulli"] = "blocks",
         surrogate: Literal["online", "incremental"] = "online",
