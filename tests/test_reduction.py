@@ -104,3 +104,24 @@ def test_the_request_must_stay_while_learning_goes_on(toy):
     model = DictionaryLearning(4, reduction="auto", random_state=0).partial_fit(toy)
     with pytest.raises(ValueError, match="reduction must stay 'auto' while learning goes on"):
         model.set_params(reduction=12).partial_fit(toy)
+
+
+@pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_when_all_features_are_looked_at_only_what_omf_needs_is_kept(toy, masks, surrogate):
+    model = DictionaryLearning(
+        10, reduction="auto", masks=masks, surrogate=surrogate, random_state=0
+    ).fit(toy)
+    state = model._state
+    assert reduction_of(model) == 1
+    assert (len(state.norms), len(state.grams)) == (1, 1)
+    np.testing.assert_allclose(state.norms[0], (state.D**2).sum(axis=0))
+    if surrogate == "online":
+        assert state.memory is None
+    else:
+        assert (state.memory.beta.size, state.memory.gram.size) == (0, 0)
+        assert state.memory.code.shape == (300, 10)
+    before = model.objective(toy)
+    for _ in range(3):
+        model.partial_fit(toy, sample_ids=np.arange(300))
+    assert model.objective(toy) < before
