@@ -31,8 +31,8 @@ def test_the_benchmark_of_convergence_runs_in_a_small_form():
     assert len(runs) == len(list(convergence.settings(convergence.RATES)))
 
 
-def test_seconds_are_those_after_which_the_objective_stays_below():
-    history = {"compute_seconds": [0.0, 1.0, 2.0, 3.0], "objective": [4.0, 1.0, 3.0, 1.0]}
-    assert reduction.seconds_until(history, 2.0) == 2.5
-    assert reduction.seconds_until(history, 0.5) == float("inf")
-    assert reduction.seconds_until(history, 5.0) == 0.0
+def test_an_objective_counts_when_it_stays_below_its_target():
+    history = {"n_iter": [0, 10, 20, 30], "objective": [4.0, 1.0, 3.0, 1.0]}
+    assert reduction.iterations_until(history, 2.0) == 25
+    assert reduction.iterations_until(history, 0.5) == float("inf")
+    assert reduction.iterations_until(history, 5.0) == 0

@@ -24,9 +24,9 @@ def reduction_of(model):
 # When and how much
 
 
-def test_looks_are_at_every_iteration_at_first_and_get_rare():
-    assert [t for t in range(25) if is_look(t)] == [0, 1, 2, 3, 4, 6, 8, 12, 16, 24]
-    assert sum(is_look(t) for t in range(100_000)) < 40
+def test_looks_are_at_the_start_then_after_two_cycles_and_get_rare():
+    assert [t for t in range(100) if is_look(t)] == [0, 24, 32, 48, 64, 96]
+    assert sum(is_look(t) for t in range(100_000)) < 30
 
 
 def test_less_is_tolerated_after_more_samples():

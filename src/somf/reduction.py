@@ -12,14 +12,18 @@ from a stationary point.
 STRONGEST = 12.0
 """The reduction with which a fit begins."""
 
-TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.01, 1000, 0.5
+TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
 """By how much the objective may be larger, relatively; it is less after so many samples."""
+
+SETTLED = 24
+"""Iterations after which every part of the atoms has been updated twice at the strongest reduction.
+Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
 
 def is_look(n_iter: int) -> bool:
-    """Return whether it is time for a look: at 0, 1, 2, 3, 4, 6, 8, 12, 16, 24 and so on."""
+    """Return whether it is time for a look: at iterations 0, 24, 32, 48, 64, 96 and so on."""
     shift = max(0, n_iter.bit_length() - 2)
-    return n_iter >> shift << shift == n_iter
+    return n_iter == 0 or (n_iter >= SETTLED and n_iter >> shift << shift == n_iter)
 
 
 def tolerance(n_samples_seen: int) -> float:
