@@ -55,7 +55,7 @@ def plot(
     if kind == "usage" and not data:
         raise click.UsageError("--kind usage takes DATA, whose codes are counted.")
     check_free(output, force=force)
-    estimator = load(model)
+    estimator = load(model).set_params(verbose=talk.verbose)
     source = open_data(data, Flags(**options), estimator) if data else None
     _draw(estimator, source, kind, output)
     talk.result({"picture": output})
@@ -111,7 +111,7 @@ def report(
     from somf.report import write_report
 
     check_free(output, force=force)
-    estimator = load(model)
+    estimator = load(model).set_params(verbose=talk.verbose)
     source = open_data(data, Flags(**options), estimator) if data else None
     toml = f"{model}.toml"
     command = f"somf fit --config {toml} --force" if os.path.exists(toml) else None
