@@ -235,8 +235,9 @@ def test_the_report_says_how_to_repeat_the_run(somf_command):
         ("fit missing.npy -o m.somf", "There is no file 'missing.npy'"),
         ("fit 'missing*.npy' -o m.somf", "No file matches 'missing*.npy'"),
         ("fit broken.npy -o m.somf", "broken.npy"),
-        ("fit scene.npy -o m.somf", "If it is an image, say --patches 16x16"),
+        ("fit scene.npy -o m.somf", "'scene.npy' does not hold a matrix. If it is an image"),
         ("fit nan.npy -o m.somf", "nan.npy: X must be finite, got NaN in row 7"),
+        ("fit holes.npy --patches 4 -o m.somf", "If NaN stands for no data, say --no-data nan"),
         ("fit rows.npy -o missing/m.somf", "There is no folder 'missing'"),
         ("fit rows.npy --patches 99x99 -o m.somf", "patch_size must fit into the image"),
         ("fit rows.npy --config missing.toml -o m.somf", "'missing.toml' cannot be read"),
@@ -265,6 +266,7 @@ def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
     np.save("narrow.npy", rows[:, :5])
     rows[7, 3] = np.nan
     np.save("nan.npy", rows)
+    np.save("holes.npy", np.where(np.load("scene.npy") > 0, np.nan, 1))
     before = sorted(os.listdir())
     somf_command(line, code=1)
     assert message in somf_command.errors

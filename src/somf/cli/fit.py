@@ -60,7 +60,7 @@ def fit(
     toml = f"{output}.toml"
     check_free(output, toml, force=force)
     source, held_out = open_data(data, flags), _validation(validation, flags)
-    with naming(data):
+    with naming(data, source):
         estimator.fit(source, validation=held_out)
     # Whether somebody was looking is of no matter to the model.
     estimator.set_params(verbose=0).save(output, state=state)

@@ -188,16 +188,22 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
         raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
     except DamagedFileError as error:
         if re.search("got 3D array|must have 2 dimensions|holds none", str(error)):
-            error.add_note("If it is an image, say --patches 16x16, or another size.")
+            raise DamagedFileError(
+                f"{paths[0]!r} does not hold a matrix. If it is an image, say --patches 16x16, "
+                "or another size."
+            ) from error
         raise
 
 
 @contextmanager
-def naming(paths: Sequence[str]) -> Iterator[None]:
+def naming(paths: Sequence[str], source: Source) -> Iterator[None]:
     """Let errors about data, which is read long after it was opened, name the file."""
     try:
         yield
     except ValueError as error:
+        if isinstance(source, ImagePatches) and "got NaN" in str(error):
+            error.add_note("If NaN stands for no data, say --no-data nan.")
         if any(path in str(error) for path in paths):
             raise
-        raise DamagedFileError(f"{', '.join(paths)}: {error}") from error
+        notes = getattr(error, "__notes__", ())
+        raise DamagedFileError(" ".join([f"{', '.join(paths)}: {error}", *notes])) from error

@@ -67,7 +67,7 @@ def transform(
         )
     check_free(output, force=force)
     estimator, source = open_both(model, data, talk, options)
-    with naming(data), replacing(output) as name:
+    with naming(data, source), replacing(output) as name:
         shape = estimator.transform(source, out=name, sparse=kind == ".npz").shape
     talk.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
 
@@ -92,7 +92,7 @@ def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: A
     how far the atoms are from a stationary point of the objective on this data.
     """
     estimator, source = open_both(model, data, talk, options)
-    with naming(data):
+    with naming(data, source):
         found = Measurement.of(estimator, source, with_gap=gap)
     n_atoms = len(found.usage)
     talk.result(
