@@ -59,7 +59,8 @@ class MatrixFactorization(
         fit, on a part of the data, so that codes have the density `code_density`.
     code_density : float, default=0.1
         The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
-        ``"auto"``. What comes out is within some 20 % of it, unless that means to code noise.
+        ``"auto"``. What comes out is mostly within 10 % of it, and within some 20 % where that
+        means to code noise.
     l1_ratio : float, default=1.0
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
