@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench bench-data clean
+.PHONY: demo test lint format bench bench-data bench-convergence clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -20,6 +20,9 @@ bench: .venv/bench ## measure speed, against the floor and against peers (ten mi
 
 bench-data: .venv/bench ## measure what reading from a disk costs, and the terabyte
 	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.terabyte
+
+bench-convergence: .venv/bench ## see what converges, and what reduction="auto" is worth
+	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction
 
 clean: ## remove what the other targets made
 	rm -rf .venv demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

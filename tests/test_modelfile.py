@@ -15,6 +15,7 @@ from somf import (
     modelfile,
     tensorfile,
 )
+from somf.state import State
 
 
 @pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])
@@ -71,6 +72,24 @@ def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
         each.partial_fit(toy[ids], sample_ids=ids)
     np.testing.assert_array_equal(loaded.components_, model.components_)
     assert loaded.n_samples_seen_ == 400
+
+
+def test_a_reduction_that_was_lowered_stays_low_in_a_file(toy, tmp_path):
+    model = DictionaryLearning(5, reduction="auto", random_state=0).fit(toy)
+    model.save(tmp_path / "model.somf", state=True)
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.reduction == "auto"
+    assert loaded._state.n_halvings == model._state.n_halvings > 0
+    for each in (model, loaded):
+        each.partial_fit(toy)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
+def test_states_from_before_reductions_were_lowered_are_read(toy):
+    state = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)._state
+    counters = state.counters()
+    del counters["n_halvings"]
+    assert State.restore(state.arrays(), counters).counters() == state.counters()
 
 
 @pytest.mark.parametrize("state", [False, True])

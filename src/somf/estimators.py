@@ -65,9 +65,11 @@ class MatrixFactorization(
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
         μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
-    reduction : float, default=4
+    reduction : float or "auto", default=4
         r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
-        algorithm of Mairal et al. (2010), without subsampling.
+        algorithm of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12, and
+        halves it where codes from so few features are not good enough, down to 1; what is good
+        enough gets stricter with the samples seen.
     code_estimator : {"averaged", "masked", "exact"}, default="averaged"
         How codes are computed from a part of the features: from all parts of a sample that have
         been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),
@@ -159,7 +161,7 @@ class MatrixFactorization(
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
-        reduction: float = 4,
+        reduction: float | Literal["auto"] = 4,
         code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
         masks: Literal["blocks", "bernoulli"] = "blocks",
         surrogate: Literal["online", "incremental"] = "online",

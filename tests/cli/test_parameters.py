@@ -49,7 +49,7 @@ def test_choices_are_those_that_are_checked():
 def test_types_are_those_of_the_docstring():
     assert OPTIONS["n_components"].type is click.INT
     assert OPTIONS["random_state"].type is click.INT
-    assert OPTIONS["reduction"].type is click.FLOAT
+    assert OPTIONS["code_tol"].type is click.FLOAT
     assert OPTIONS["positive_code"].secondary_opts == ["--no-positive-code"]
     assert isinstance(OPTIONS["checkpoint"].type, click.Path)
 
@@ -96,6 +96,11 @@ def test_initial_atoms_may_come_from_a_file(somf_command):
     assert "init must have n_components=100 rows, got 4" in " ".join(somf_command.errors.split())
 
 
+def test_a_reduction_may_be_left_to_the_fit(somf_command):
+    somf_command("fit rows.npy --components 4 --reduction auto -o rows.somf")
+    assert somf.load("rows.somf").reduction == "auto"
+
+
 def test_a_density_is_a_wish_for_alpha(somf_command):
     result = somf_command.json("fit rows.npy --components 8 --density 0.2 -o rows.somf")
     model = somf.load("rows.somf")
@@ -111,8 +116,9 @@ def test_a_density_is_a_wish_for_alpha(somf_command):
     [
         ("--components 0", "Invalid value for --components: n_components must be at least 1"),
         ("--components many", "'many' is not a valid integer"),
-        ("--reduction 0.5", "reduction must be at least 1, got 0.5"),
+        ("--reduction 0.5", "reduction must be at least 1, or 'auto', got 0.5"),
         ("--alpha some", "'some' is not a number or 'auto'"),
+        ("--reduction much", "'much' is not a number or 'auto'"),
         ("--alpha 0.1 --density 0.2", "--alpha and --density exclude each other"),
         ("--density 2", "Invalid value for --density: code_density must be strictly between"),
         ("--problem sparse-pca --density 0.1", "alpha must be a number where l1_ratio is 0"),

@@ -4,12 +4,15 @@ The mathematics is that of `cpu_atoms`; what is sequential inside a block is don
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 
+from somf.kernels.cuda_codes import SMALLEST_WIDTH
 from somf.penalties import AtomBall
 from somf.typing import Slices
 
@@ -28,11 +31,26 @@ def update_atoms(D: Any, B: Any, C: Any, rows: Slices, budget: Any, ball: AtomBa
     if key not in updates:
         updates[key] = Update(D.new_empty((q, C.shape[0])), ball)
     updates[key](D, B, C, rows, budget)
+    if "other_stream" in _of_this_thread.__dict__:
+        torch.cuda.current_stream().wait_stream(_of_this_thread.other_stream)
+
+
+@contextmanager
+def beside() -> Iterator[None]:
+    """Do work beside the coming `update_atoms`, most of which keeps a single multiprocessor busy.
+
+    What comes after `update_atoms` finds it done.
+    """
+    if "other_stream" not in _of_this_thread.__dict__:
+        _of_this_thread.other_stream = torch.cuda.Stream()
+    _of_this_thread.other_stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(_of_this_thread.other_stream):
+        yield
 
 
 def forget_graphs() -> None:
     """Let go of what `update_atoms` keeps on the device between two calls."""
-    _of_this_thread.__dict__.pop("updates", None)
+    _of_this_thread.__dict__.clear()
 
 
 class Update:
@@ -157,7 +175,7 @@ def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: 
             q,
             J.stop - start,
             POSITIVE=ball.positive,
-            BLOCK=min(FEATURES_AT_ONCE, triton.next_power_of_2(q)),
+            BLOCK=min(FEATURES_AT_ONCE, max(SMALLEST_WIDTH, triton.next_power_of_2(q))),
             num_warps=16,
         )
         D[:, J] = atoms.T

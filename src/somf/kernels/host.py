@@ -4,7 +4,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ __all__ = [
     "IS_ASYNCHRONOUS",
     "clear_atoms",
     "concatenate",
+    "look_later",
     "mark_used",
     "memory_explained",
     "mix",
@@ -41,6 +42,11 @@ def to_host(array: Any) -> Array:
 def to_device(array: Matrix) -> Matrix:
     """See `Kernels.to_device`."""
     return array
+
+
+def look_later(array: Array) -> Callable[[], Array | None]:
+    """See `Kernels.look_later`."""
+    return lambda: array
 
 
 def store(array: Array) -> Array:
