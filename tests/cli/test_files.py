@@ -253,6 +253,8 @@ def test_the_report_says_how_to_repeat_the_run(somf_command):
         ("plot broken.somf -o atoms.png", "broken.somf"),
         ("plot rows.somf --kind history -o atoms.png", "validation"),
         ("report broken.somf -o report.html", "broken.somf"),
+        ("plot rows.somf nan.npy -o atoms.png", "nan.npy: X must be finite"),
+        ("report rows.somf nan.npy -o report.html", "nan.npy: X must be finite"),
     ],
 )
 def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(

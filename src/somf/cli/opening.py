@@ -196,14 +196,14 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
 
 
 @contextmanager
-def naming(paths: Sequence[str], source: Source) -> Iterator[None]:
+def naming(paths: Sequence[str], source: Source | None) -> Iterator[None]:
     """Let errors about data, which is read long after it was opened, name the file."""
     try:
         yield
     except ValueError as error:
         if isinstance(source, ImagePatches) and "got NaN" in str(error):
             error.add_note("If NaN stands for no data, say --no-data nan.")
-        if any(path in str(error) for path in paths):
+        if not paths or any(path in str(error) for path in paths):
             raise
         notes = getattr(error, "__notes__", ())
         raise DamagedFileError(" ".join([f"{', '.join(paths)}: {error}", *notes])) from error

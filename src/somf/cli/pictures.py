@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from somf.cli.files import check_free, force_option
-from somf.cli.opening import OF_THE_MODEL, Flags, data_options, open_data
+from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
@@ -57,7 +57,8 @@ def plot(
     check_free(output, force=force)
     estimator = load(model).set_params(verbose=talk.verbose)
     source = open_data(data, Flags(**options), estimator) if data else None
-    _draw(estimator, source, kind, output)
+    with naming(data, source):
+        _draw(estimator, source, kind, output)
     talk.result({"picture": output})
 
 
@@ -115,5 +116,6 @@ def report(
     source = open_data(data, Flags(**options), estimator) if data else None
     toml = f"{model}.toml"
     command = f"somf fit --config {toml} --force" if os.path.exists(toml) else None
-    write_report(estimator, output, data=source, command=command)
+    with naming(data, source):
+        write_report(estimator, output, data=source, command=command)
     talk.result({"report": output})
