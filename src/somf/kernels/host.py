@@ -87,7 +87,7 @@ def _reserve(file: int, size: int) -> None:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"{error.strerror}: what is remembered of samples needs {size:,} bytes in "
+            f"{error.strerror}: {size:,} bytes are needed in "
             f"{tempfile.gettempdir()!r}. Set TMPDIR to a folder with more room",
         ) from error
 
