@@ -119,6 +119,8 @@ class State:
     n_samples_seen : int
     n_averaged : int
         Visits of remembered samples since their averages began.
+    n_halvings : int
+        How often the reduction has been halved.
     permutation : ndarray of shape (p,) or None
         The feature at each row; None is the order of the data.
     D : ndarray of shape (p, k)
@@ -145,6 +147,7 @@ class State:
     n_iter: int
     n_samples_seen: int
     n_averaged: int
+    n_halvings: int
     permutation: Ints | None
     D: Array
     B: Array
@@ -187,6 +190,21 @@ class State:
         arrays = {name: place(getattr(self.memory, name)) for name in STORED}
         return replace(self.memory, **arrays)  # type: ignore[arg-type] # names of arrays
 
+    def forget_blocks(self, keeps_codes: bool) -> None:
+        """Make one block of all, and forget what codes from parts of the features were made of.
+
+        Parameters
+        ----------
+        keeps_codes : bool
+            Whether the codes of samples are still needed.
+        """
+        for name in ("norms", "grams", "aged_grams"):
+            setattr(self, name, getattr(self, name).sum(axis=0)[None])
+        memory = self.memory
+        self.memory = None
+        if memory is not None and keeps_codes:
+            self.memory = replace(memory, beta=memory.beta[:, :0], gram=memory.gram[:, :0])
+
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by name, those of the samples behind ``memory.``."""
         found = {name: to_host(getattr(self, name)) for name in (*ON_DEVICE, "patience")}
@@ -198,7 +216,7 @@ class State:
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""
-        names = ("seed", "n_iter", "n_samples_seen", "n_averaged")
+        names = ("seed", "n_iter", "n_samples_seen", "n_averaged", "n_halvings")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -207,6 +225,7 @@ class State:
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
+        counters = {"n_halvings": 0} | counters  # absent in files of older versions
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
 
     def check(self, permutation: Ints | None, n_blocks: int, gram_size: int) -> None:

@@ -294,7 +294,7 @@ def test_an_hdf5_file_that_has_become_shorter_does_not_read_as_zeros(hdf5, optio
 
 def test_an_hdf5_dataset_must_be_a_matrix_and_be_named_if_there_are_several(hdf5):
     path = hdf5(cube=(np.ones((3, 4, 5)), {}), line=(np.ones(5), {}))
-    is_refused(path, "dataset must name the matrix to read .* which holds none")
+    is_refused(path, "dataset must name what to read .* which holds none")
     is_refused(path, "must have 2 dimensions, got shape", dataset="cube")
     is_refused(path, "dataset must be one of", dataset="nothing")
     path = hdf5(a=(X, {}), b=(X, {}))

@@ -53,7 +53,7 @@ def choose(path: str, names: list[str], name: str | None) -> str:
         return name
     if len(names) != 1:
         held = f"several: {', '.join(sorted(names))}" if names else "none"
-        raise RequestError(f"dataset must name the matrix to read in {path!r}, which holds {held}.")
+        raise RequestError(f"dataset must name what to read in {path!r}, which holds {held}.")
     return names[0]
 
 

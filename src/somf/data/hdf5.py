@@ -10,6 +10,10 @@ from somf.data.guard import RequestError, check_claim, choose, guarded, optional
 from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
 from somf.data.source import ArraySource, Source
+from somf.typing import Array
+
+HDF5 = (".h5", ".hdf5", ".he5")
+"""How the names of such files end."""
 
 
 def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
@@ -64,21 +68,30 @@ def hdf5_source(path: str, name: str | None, transposed: bool) -> Source:
     transposed : bool
         Whether it is of shape (p, n).
     """
-    h5py = optional("h5py", "hdf5")
     dataset = open_dataset(path, name)
-    is_plain = (
+    mapped = map_dataset(dataset, path)
+    if mapped is not None:
+        return ArraySource(mapped.T if transposed else mapped)
+    is_raw = _is_plain(dataset) and dataset.id.get_create_plist().get_nfilters() == 0
+    if is_raw and not transposed and has_chunks_of_rows(dataset):
+        return PlainDataset(dataset, path)
+    return SlicedSource(dataset, transposed, path)
+
+
+def map_dataset(dataset: Any, path: str) -> Array | None:
+    """Map a dataset into memory if it lies in the file in one piece; return None if not."""
+    offset = dataset.id.get_offset() if _is_plain(dataset) else None
+    return None if offset is None else np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+
+
+def _is_plain(dataset: Any) -> bool:
+    """Return whether the numbers in the file are those that h5py would give."""
+    h5py = optional("h5py", "hdf5")
+    return bool(
         dataset.file.driver == "sec2"
         and not dataset.file.userblock_size
         and dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))  # else h5py converts
     )
-    offset = dataset.id.get_offset()  # None unless it lies in the file in one piece
-    if is_plain and offset is not None:
-        mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
-        return ArraySource(mapped.T if transposed else mapped)
-    has_filters = dataset.id.get_create_plist().get_nfilters() > 0
-    if is_plain and not transposed and not has_filters and has_chunks_of_rows(dataset):
-        return PlainDataset(dataset, path)
-    return SlicedSource(dataset, transposed, path)
 
 
 class PlainDataset(PlainChunks):

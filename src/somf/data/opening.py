@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.guard import RequestError, check_is_matrix
-from somf.data.hdf5 import hdf5_source
+from somf.data.hdf5 import HDF5, hdf5_source
 from somf.data.images import envi_header_of
 from somf.data.numpyfiles import map_npy, map_raw, read_csr
 from somf.data.sliced import SlicedSource
@@ -28,7 +28,6 @@ from somf.typing import Array
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
-HDF5 = (".h5", ".hdf5", ".he5")
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
 
 
