@@ -76,15 +76,26 @@ def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
     source = open_source(written_in_chunks(tmp_path, kind, rows))
     monkeypatch.setattr("somf.data.loader.LARGE_ROW", 1)
     asked = []
-    monkeypatch.setattr(source, "_will_need", asked.append)
+    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
     loader = Loader(source, rows.dtype)
     batches = np.split(loader.order(np.arange(200), seed=0, epoch=0), range(8, 200, 8))
     with loader.stream(batches) as minibatches:
         found = np.vstack(list(minibatches))
     np.testing.assert_array_equal(found, rows[np.concatenate(batches)])
-    assert sorted(asked) == list(range(20))
+    assert sorted(asked) == [(chunk, 0, 10 * 30 * 8) for chunk in range(20)]
     np.testing.assert_array_equal(loader.load(np.array([190, 3])), rows[[190, 3]])
     assert len(asked) == 20  # for two rows no chunk is read as a whole
+
+
+def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((35, 30))
+    monkeypatch.setattr("somf.data.sliced.LARGEST_CHUNK", 4 * 30 * 8)
+    source = open_source(written_in_chunks(tmp_path, "HDF5", rows))
+    asked = []
+    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
+    X, picked = source.fetch(np.array([3, 17, 34]))()
+    np.testing.assert_array_equal(X[picked], rows[[3, 17, 34]])
+    assert asked == [(0, 0, 960), (1, 4 * 240, 960), (3, 4 * 240, 240)]
 
 
 def test_epochs_share_memory_and_streams_at_the_same_time_do_not(tmp_path):

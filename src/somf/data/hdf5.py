@@ -109,10 +109,10 @@ class PlainDataset(PlainChunks):
         weakref.finalize(self, os.close, self._file)
         self._offsets: dict[int, int | None] = {}
 
-    def _will_need(self, chunk: int) -> None:
-        offset = self._offset(chunk)
-        if offset is not None and hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._file, offset, self._chunk_bytes, os.POSIX_FADV_WILLNEED)
+    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+        start = self._offset(chunk)
+        if start is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file, start + offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         start = self._offset(chunk)

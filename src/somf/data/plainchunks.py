@@ -35,17 +35,22 @@ class PlainChunks(SlicedSource):
         self._rows_per_chunk = int(X.chunks[0])
         self._row_bytes = self.shape[1] * self.dtype.itemsize
         self._chunk_bytes = self._rows_per_chunk * self._row_bytes
+        starts = () if self.chunk_starts is None else self.chunk_starts
+        self._edges = np.array([*starts, self.shape[0]])  # a large chunk is in several parts
         self._announced: dict[int, None] = {}
         self._most_announced = 2 * buffered_chunks(self)
         self._lock = Lock()
 
     def fetch(self, ids: Ints) -> Callable[[], tuple[Array, Ints]]:
         """Ask the system to read whole chunks; rows are read, by all threads, when needed."""
-        for chunk in np.unique(ids // self._rows_per_chunk).tolist():
-            if self._is_news(chunk):
-                first = chunk * self._rows_per_chunk
-                with self._naming_the_file(first, min(first + self._rows_per_chunk, self.shape[0])):
-                    self._will_need(chunk)
+        for number in np.unique(np.searchsorted(self._edges, ids, side="right") - 1).tolist():
+            if self._is_news(number):
+                start, stop = self._edges[number : number + 2].tolist()
+                chunk, skipped = divmod(start, self._rows_per_chunk)
+                with self._naming_the_file(start, stop):
+                    self._will_need(
+                        chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
+                    )
         return lambda: (self.rows(ids), np.arange(len(ids)))
 
     def _is_news(self, chunk: int) -> bool:
@@ -87,8 +92,8 @@ class PlainChunks(SlicedSource):
             super().read(start, stop, out)
 
     @abstractmethod
-    def _will_need(self, chunk: int) -> None:
-        """Let the system begin to read a chunk, without waiting for it."""
+    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+        """Let the system begin to read some bytes of a chunk, without waiting for them."""
 
     @abstractmethod
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:

@@ -108,11 +108,11 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     path : str
     """
 
-    def _will_need(self, chunk: int) -> None:
+    def _will_need(self, chunk: int, offset: int, length: int) -> None:
         if not hasattr(os, "posix_fadvise"):
             return
         with suppress(FileNotFoundError), self._opened(chunk) as file:
-            os.posix_fadvise(file, 0, self._chunk_bytes, os.POSIX_FADV_WILLNEED)
+            os.posix_fadvise(file, offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         try:
