@@ -7,11 +7,8 @@ import scipy.sparse as sp
 from somf import DictionaryLearning
 from somf.data import as_source
 from somf.kernels import cpu
-from somf.masks import Subset
 from somf.start import start
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, minibatch_weight
-
-EVERYTHING = Subset((slice(0, 60),), (0,), 1.0)
 
 
 @pytest.fixture
@@ -45,7 +42,7 @@ def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, 
         w = minibatch_weight(state.n_samples_seen, 10, 0.9)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code), EVERYTHING)
+        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code))
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)
@@ -57,7 +54,7 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
     for t in range(10):
         batch = np.random.default_rng(t).permutation(30)[:12]
         code = random_codes(12, t)
-        surrogate.add(toy[batch], code, latest[batch], EVERYTHING)
+        surrogate.add(toy[batch], code, latest[batch])
         latest[batch] = code
     np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
     np.testing.assert_allclose(state.C, latest.T @ latest, atol=1e-12)
@@ -67,10 +64,10 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
 def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
     surrogate = IncrementalSurrogate(state, cpu)
     old = random_codes(20, 0)
-    surrogate.add(toy[:20], old, np.zeros_like(old), EVERYTHING)
+    surrogate.add(toy[:20], old, np.zeros_like(old))
     new = random_codes(20, 1)
     new[:, 2] = 0
-    surrogate.add(toy[:20], new, old, EVERYTHING)
+    surrogate.add(toy[:20], new, old)
     assert not state.B[:, 2].any()
     assert not state.C[2].any()
     assert not state.C[:, 2].any()

@@ -44,7 +44,7 @@ GAP_TOL = 1e-12
 class MatrixFactorization(
     SklearnCallbacks, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """Subsampled online matrix factorization, X ≈ codes @ components_.
+    """Subsampled online matrix factorization: X ≈ ``codes @ components_``.
 
     Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
     min_α ½‖x − Dα‖² + λ(ν‖α‖₁ + (1−ν)‖α‖₂²).
@@ -127,6 +127,7 @@ class MatrixFactorization(
     patch_shape_ : tuple of int
         Likewise: the shape, (height, width) or (height, width, channels), of an atom.
     n_features_in_ : int
+        Number of features, p.
     feature_names_in_ : ndarray of str
         Where X is a data frame.
     n_iter_ : int

@@ -88,7 +88,7 @@ class Solver:
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unwatched) == STEPS_UNWATCHED:
             self.check()
         self.kernels.put(memory.code, slots, code)
-        self.surrogate.add(X, code, old_code, subset)
+        self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
         self.book.dictionary_changed(subset)
         self.dictionary.measure(subset.blocks, self.book.grams_of_blocks)

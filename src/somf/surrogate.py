@@ -9,7 +9,6 @@ from typing import Protocol
 import numpy as np
 
 from somf.kernels import Kernels
-from somf.masks import Subset
 from somf.state import State
 from somf.typing import Array, Matrix
 
@@ -25,7 +24,7 @@ class Surrogate(Protocol):
 
     takes_back: bool
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, subset: Subset) -> None:
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
         """Take a minibatch into account.
 
         Parameters
@@ -34,8 +33,6 @@ class Surrogate(Protocol):
         code : ndarray of shape (b, k)
         old_code : ndarray of shape (b, k)
             The codes at the last visit, zero if there was none; needed only to take them back.
-        subset : Subset
-            The features of the coming dictionary update.
         """
         ...
 
@@ -56,13 +53,12 @@ class OnlineSurrogate:
     def __init__(self, state: State, kernels: Kernels, learning_rate: float) -> None:
         self.state, self.kernels, self.learning_rate = state, kernels, learning_rate
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, subset: Subset) -> None:  # noqa: ARG002 (protocol)
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:  # noqa: ARG002 (protocol)
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         b = len(code)
         w = minibatch_weight(self.state.n_samples_seen, b, self.learning_rate)
         share = code * (w / b)
-        urgent = subset.rows if isinstance(subset.rows, tuple) else None
-        self.kernels.accumulate(self.state.B, X, share, 1.0 - w, urgent)
+        self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
         self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
 
 
@@ -80,7 +76,7 @@ class IncrementalSurrogate:
     def __init__(self, state: State, kernels: Kernels) -> None:
         self.state, self.kernels = state, kernels
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, subset: Subset) -> None:  # noqa: ARG002 (protocol)
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
         assert old_code is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users

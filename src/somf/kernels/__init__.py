@@ -164,9 +164,7 @@ class Kernels(Protocol):
         """
         ...
 
-    def accumulate(
-        self, B: Array, X: Matrix, code: Array, decay: float, urgent: Slices | None = None
-    ) -> None:
+    def accumulate(self, B: Array, X: Matrix, code: Array, decay: float) -> None:
         """Do B ← decay B + Xᵀ code.
 
         Parameters
@@ -175,9 +173,6 @@ class Kernels(Protocol):
         X : ndarray or csc_array of shape (b, p)
         code : ndarray of shape (b, k)
         decay : float
-        urgent : tuple of slices, optional
-            The rows that the coming `update_atoms` needs. If they are given, a device may work on
-            the others beside it, as the paper does, and is through with them after it.
         """
         ...
 

@@ -97,13 +97,7 @@ def _square_columns(
         total[indices[entry]] += data[entry] * data[entry]
 
 
-def accumulate(
-    B: Array,
-    X: Matrix,
-    code: Array,
-    decay: float,
-    urgent: Slices | None = None,  # noqa: ARG001 (all threads are busy anyway)
-) -> None:
+def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     team = team_for(2 * len(code) * B.size)
 

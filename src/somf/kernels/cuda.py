@@ -41,7 +41,6 @@ else:
     )
 
 from somf.kernels.cuda_atoms import (
-    beside,
     forget_graphs,
     update_atoms,  # noqa: F401 (a kernel of this device)
 )
@@ -208,18 +207,9 @@ def squared_norms(X: Any, rows: Slices) -> Any:
     return torch.stack(parts).square_().sum(dim=0)
 
 
-def accumulate(B: Any, X: Any, code: Any, decay: float, urgent: Slices | None = None) -> None:
+def accumulate(B: Any, X: Any, code: Any, decay: float) -> None:
     """See `Kernels.accumulate`."""
-    if urgent is None or DEVICE.type == "cpu":
-        B.addmm_(X.T, code, beta=decay)
-        return
-    for s in urgent:
-        B[s].addmm_(X[:, s].T, code, beta=decay)
-    edges = [0, *(edge for s in urgent for edge in (s.start, s.stop)), len(B)]
-    with beside():
-        for start, stop in zip(edges[::2], edges[1::2], strict=True):
-            if start < stop:
-                B[start:stop].addmm_(X[:, start:stop].T, code, beta=decay)
+    B.addmm_(X.T, code, beta=decay)
 
 
 def atom_norms(D: Any, rows: Slices, ball: AtomBall) -> Any:

@@ -4,8 +4,6 @@ The mathematics is that of `cpu_atoms`; what is sequential inside a block is don
 """
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -31,26 +29,11 @@ def update_atoms(D: Any, B: Any, C: Any, rows: Slices, budget: Any, ball: AtomBa
     if key not in updates:
         updates[key] = Update(D.new_empty((q, C.shape[0])), ball)
     updates[key](D, B, C, rows, budget)
-    if "other_stream" in _of_this_thread.__dict__:
-        torch.cuda.current_stream().wait_stream(_of_this_thread.other_stream)
-
-
-@contextmanager
-def beside() -> Iterator[None]:
-    """Do work beside the coming `update_atoms`, most of which keeps a single multiprocessor busy.
-
-    What comes after `update_atoms` finds it done.
-    """
-    if "other_stream" not in _of_this_thread.__dict__:
-        _of_this_thread.other_stream = torch.cuda.Stream()
-    _of_this_thread.other_stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(_of_this_thread.other_stream):
-        yield
 
 
 def forget_graphs() -> None:
     """Let go of what `update_atoms` keeps on the device between two calls."""
-    _of_this_thread.__dict__.clear()
+    _of_this_thread.__dict__.pop("updates", None)
 
 
 class Update:

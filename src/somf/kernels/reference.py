@@ -33,13 +33,7 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
     return np.asarray((X_s * X_s).sum(axis=1))
 
 
-def accumulate(
-    B: Array,
-    X: Matrix,
-    code: Array,
-    decay: float,
-    urgent: Slices | None = None,  # noqa: ARG001 (all threads are busy anyway)
-) -> None:
+def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     B *= decay
     B += X.T @ code
