@@ -42,12 +42,6 @@ RANGE, PRECISION = 1e-5, 0.01
 relative precision."""
 
 
-STEP = 0.25
-"""How far to go, on a logarithmic scale, from the λ of the second trial to the one that suits its
-atoms. With another λ atoms will be others, which was seen to double what λ does to given atoms, so
-that half of the way is right for fits as short as a trial. In longer ones codes become sparser."""
-
-
 def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config:
     """Return a configuration with λ found, if it is still to be found.
 
@@ -76,7 +70,10 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     probe = Probe(kernels_for(config.device), loader.load(probe_ids), config)
     followed = _trial(config, states[0], loader, chosen, n_epochs, probe)
     suitable = _trial(config.with_alpha(followed), states[1], loader, chosen, n_epochs, probe)
-    alpha = followed * (suitable / followed) ** STEP
+    # With another λ atoms will be others, which was seen to double what λ does to given atoms: half
+    # of the way (of its logarithm) is enough. In fits longer than a trial codes get sparser still.
+    share = n_epochs * len(chosen) / (config.n_epochs * len(ids))
+    alpha = followed * (suitable / followed) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(
         "alpha is %.4g for codes of which %.3g %% are not zero, found on %d samples in %.1f s",

@@ -109,15 +109,14 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
 
 
 def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
-    end(start("fit rows.npy --components 6 -o rows.somf"))
-    for line in (
+    somf.DictionaryLearning(6, random_state=0).fit("rows.npy").save("rows.somf")
+    lines = (
         "fit rows.npy --components 6 --json -o more.somf",
         "score rows.somf rows.npy --gap --json",
-        "transform rows.somf rows.npy --json -o codes.npy",
-    ):
-        process, terminal = start_on_terminal(line)
+    )
+    for process, terminal in [start_on_terminal(line) for line in lines]:
         assert "300/300 samples" in everything_from(terminal)
-        assert json.loads(end(process)[0])
+        assert json.loads(end(process)[0])["atoms"] == 6
     process, terminal = start_on_terminal("score rows.somf rows.npy --quiet")
     assert everything_from(terminal) == ""
     assert end(process)[0] == ""
