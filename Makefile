@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format docs bench bench-paper bench-data clean
+.PHONY: demo test lint format bench bench-paper bench-data bench-convergence docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -26,6 +26,9 @@ bench-paper: .venv/bench ## measure the paper's Figure 1 and its claims (half an
 
 bench-data: .venv/bench ## measure what reading from a disk costs, and the terabyte
 	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.terabyte
+
+bench-convergence: .venv/bench ## see what converges, and what reduction="auto" is worth
+	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction
 
 clean: ## remove what the other targets made
 	rm -rf .venv demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

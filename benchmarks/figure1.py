@@ -68,6 +68,7 @@ STYLES = {
     "SOMF, r = 8": ("tab:orange", "-"),
     "SOMF, r = 12": ("goldenrod", "-"),
     "SOMF, r = 24": ("yellowgreen", "-"),
+    "SOMF, r by itself": ("deeppink", "-."),
     "exact codes, r = 4": ("tab:green", "--"),
     "incremental, r = 4": ("tab:purple", "--"),
     SPAMS: ("tab:brown", ":"),
@@ -141,6 +142,7 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 8": ours(DictionaryLearning, ALPHA, reduction=8),
     "SOMF, r = 12": ours(DictionaryLearning, ALPHA, reduction=12),
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
+    "SOMF, r by itself": ours(DictionaryLearning, ALPHA, reduction="auto"),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
     SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
@@ -150,6 +152,7 @@ NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
+    "SOMF, r by itself": ours(NMF, 0.0, reduction="auto"),
     SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=0.2, n_seeds=1),
 }
 

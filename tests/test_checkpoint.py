@@ -115,6 +115,29 @@ def test_an_interrupted_fit_equals_an_undisturbed_one(
     assert_same_fit(resumed, undisturbed)
 
 
+@pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+@pytest.mark.parametrize("code_estimator", ["averaged", "masked", "exact"])
+@pytest.mark.parametrize("n_features", [1200, 100])  # where it gets lower, and where it ends
+def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
+    tmp_path, masks, surrogate, code_estimator, n_features
+):
+    X = planted(600, n_features, 8, noise=0.2)[0]
+    model = DictionaryLearning(
+        8,
+        reduction="auto",
+        masks=masks,
+        surrogate=surrogate,
+        code_estimator=code_estimator,
+        batch_size=20,
+        random_state=0,
+    )
+    undisturbed = sklearn_clone(model).fit(X)
+    resumed = fit_with_stops(model, X, tmp_path / "c", [1, 5, 16, 23])
+    assert_same_fit(resumed, undisturbed)
+    assert undisturbed._state.n_halvings > 0
+
+
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
 def test_an_interrupted_fit_to_sparse_data_equals_an_undisturbed_one(tmp_path, kind):
     X = sp.random_array((200, 40), density=0.2, format="csr", rng=np.random.default_rng(0))

@@ -23,6 +23,11 @@ VARIANTS = {
     "masked codes": (DictionaryLearning, {"code_estimator": "masked"}),
     "exact codes": (DictionaryLearning, {"code_estimator": "exact"}),
     "no subsampling": (DictionaryLearning, {"reduction": 1}),
+    "a reduction that is lowered": (DictionaryLearning, {"reduction": "auto"}),
+    "a reduction that is lowered, Bernoulli masks": (
+        DictionaryLearning,
+        {"reduction": "auto", "masks": "bernoulli"},
+    ),
     "Bernoulli masks": (DictionaryLearning, {"masks": "bernoulli"}),
     "Bernoulli masks, exact codes": (
         DictionaryLearning,

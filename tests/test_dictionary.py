@@ -52,7 +52,7 @@ def test_a_partial_update_freezes_the_other_rows_and_respects_the_budget(toy, mu
     solver = Solver(config, state)
     state.B[:], state.C[:] = np.random.default_rng(0).standard_normal((60, 10)), np.eye(10)
     for t in range(5):
-        before, subset = state.D.copy(), solver.masks.draw(t)
+        before, subset = state.D.copy(), solver.masks.draw(t, solver.reduction)
         solver.dictionary.update(subset)
         solver.dictionary.measure(subset.blocks, None)
         frozen = np.delete(np.arange(60), listed(subset))

@@ -15,6 +15,7 @@ from somf import (
     modelfile,
     tensorfile,
 )
+from somf.state import State
 
 
 @pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])
@@ -71,6 +72,24 @@ def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
         each.partial_fit(toy[ids], sample_ids=ids)
     np.testing.assert_array_equal(loaded.components_, model.components_)
     assert loaded.n_samples_seen_ == 400
+
+
+def test_a_reduction_that_was_lowered_stays_low_in_a_file(toy, tmp_path):
+    model = DictionaryLearning(5, reduction="auto", random_state=0).fit(toy)
+    model.save(tmp_path / "model.somf", state=True)
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.reduction == "auto"
+    assert loaded._state.n_halvings == model._state.n_halvings > 0
+    for each in (model, loaded):
+        each.partial_fit(toy)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
+def test_states_from_before_reductions_were_lowered_are_read(toy):
+    state = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)._state
+    counters = state.counters()
+    del counters["n_halvings"]
+    assert State.restore(state.arrays(), counters).counters() == state.counters()
 
 
 @pytest.mark.parametrize("state", [False, True])
@@ -200,7 +219,9 @@ def test_other_files_are_refused_by_name(tmp_path):
 def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
     image = np.random.default_rng(0).integers(0, 99, (20, 22, 3), dtype=np.uint8)
     np.save(tmp_path / "image.npy", image)
-    patches = ImagePatches(tmp_path / "image.npy", (4, 5), stride=2, scale=False, no_data=3)
+    np.save(tmp_path / "mask.npy", image[:, :, 0] != 3)
+    options = {"stride": 2, "scale": False, "no_data": 3, "mask": tmp_path / "mask.npy"}
+    patches = ImagePatches(tmp_path / "image.npy", (4, 5), **options)
     model = DictionaryLearning(5, random_state=0).fit(patches)
     model.save(tmp_path / "model.somf")
     loaded = somf.load(tmp_path / "model.somf")
@@ -215,6 +236,8 @@ def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
         "image_shape": (20, 22, 3),
         "dtype": "uint8",
         "path": str(tmp_path / "image.npy"),
+        "dataset": None,
+        "mask": str(tmp_path / "mask.npy"),
     }
 
 

@@ -31,7 +31,7 @@ def test_block_grams_give_the_stored_gram_while_the_dictionary_does_not_change(s
         Regression("averaged", 0.92, state, reference, book) for book in (solver.book, stored)
     ]
     for t in range(7):
-        subset = solver.masks.draw(t)
+        subset = solver.masks.draw(t, solver.reduction)
         # Samples with different histories: every third one is visited only now and then.
         visited = ids if t % 3 == 0 else ids[ids % 3 != 0]
         by_blocks, by_matrix = (
@@ -50,7 +50,7 @@ def test_exact_regression_is_that_of_all_features(solver, toy):
     X = toy[:20][:, state.permutation]
     exact = Regression("exact", 0.92, state, reference, solver.book)
     problem = exact.estimate(
-        X, solver.masks.draw(0), solver.blank_memory(np.arange(20)), np.arange(20)
+        X, solver.masks.draw(0, solver.reduction), solver.blank_memory(np.arange(20)), np.arange(20)
     )
     np.testing.assert_allclose(problem.beta, X @ state.D, atol=1e-12)
     np.testing.assert_allclose(problem.grams[0], state.D.T @ state.D, atol=1e-12)
@@ -60,7 +60,7 @@ def test_exact_regression_is_that_of_all_features(solver, toy):
 def test_masked_regression_is_that_of_the_subset(solver, toy):
     state = solver.state
     X = toy[:20][:, state.permutation]
-    subset = solver.masks.draw(1)
+    subset = solver.masks.draw(1, solver.reduction)
     masked = Regression("masked", 0.92, state, reference, solver.book)
     problem = masked.estimate(X, subset, solver.blank_memory(np.arange(20)), np.arange(20))
     X_s, D_s = X[:, listed(subset)], state.D[listed(subset)]
@@ -76,7 +76,7 @@ def test_averages_follow_the_weights_of_the_paper(solver, toy):
     averaged = Regression("averaged", v, state, reference, solver.book)
     expected = np.zeros((1, 10))
     for c in range(1, 6):
-        subset = solver.masks.draw(c)
+        subset = solver.masks.draw(c, solver.reduction)
         gamma = c ** -(2.5 - 2 * v)
         seen = subset.scale * X[:, listed(subset)] @ state.D[listed(subset)]
         expected = (1 - gamma) * expected + gamma * seen
@@ -104,7 +104,10 @@ def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
     regression = Regression(code_estimator, 0.92, solver.state, reference, solver.book)
     dense, sparse = (
         regression.estimate(
-            given, solver.masks.draw(0), solver.blank_memory(np.arange(20)), np.arange(20)
+            given,
+            solver.masks.draw(0, solver.reduction),
+            solver.blank_memory(np.arange(20)),
+            np.arange(20),
         )
         for given in (X, sp.csc_array(X))
     )

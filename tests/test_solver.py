@@ -52,7 +52,7 @@ def test_iterates_are_those_of_algorithm_1_of_the_paper(problem, batch_size):
         order = epoch_order(ids, 3, epoch)
         for position in range(0, 30, batch_size):
             batch = order[position : position + batch_size]
-            masks.append(listed(solver.masks.draw(state.n_iter)))
+            masks.append(listed(solver.masks.draw(state.n_iter, 2.5)))
             batches.append(batch)
             solver.step(loader.load(batch), batch)
     expected = somf(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.curves import Curve
-from benchmarks.figure1 import OMF, PEERS, SOMF, TOLERANCES
+from benchmarks.figure1 import MOST_OTHERS, OMF, PEERS, SOMF, TOLERANCES
 from benchmarks.tables.markdown import machine, paragraph, size, table
 
 PINES, SCENES, NMF = "Indian Pines", "Scenes", "Indian Pines, NMF"
@@ -173,8 +173,8 @@ def _times(results: dict[str, Any], name: str) -> str:
         return _range([curve.seconds_to(target, CPU) for curve in curves], ".1f")
 
     def epoch(curves: list[Curve], clock: str) -> str:
-        rates = [getattr(curve, clock)[-1] * n / curve.n_samples[-1] for curve in curves]
-        return f"{median(rates):.1f}"
+        rates = [getattr(c, clock)[-1] * n / c.n_samples[-1] for c in curves if _counts(c, clock)]
+        return f"{median(rates):.1f}" if rates else "–"
 
     return table(
         ("algorithm", "epochs", "seeds", *(f"CPU s to {tolerance:.1%}" for tolerance in targets),
@@ -218,7 +218,7 @@ def _speedups_over_peers(results: dict[str, Any], name: str) -> str:
     return table(
         ("× sooner than", *(f"{peer}, to {t:.1%}" for peer, t in cases)),
         (
-            (method, *(_sooner(curves, runs[peer], targets[t], WALL) for peer, t in cases))
+            (method, *(_sooner(curves, runs[peer], targets[t], CPU) for peer, t in cases))
             for method, curves in runs.items()
             if method not in PEERS
         ),
@@ -230,7 +230,8 @@ def ratios(
 ) -> list[tuple[float, bool]]:
     """Return how many times sooner we are, seed by seed, and whether it is even more than that."""
     found = []
-    for mine, other in zip(ours, theirs, strict=False):
+    pairs = zip(ours, theirs, strict=False)
+    for mine, other in ((m, o) for m, o in pairs if _counts(m, clock) and _counts(o, clock)):
         seconds, reference = mine.seconds_to(target, clock), other.seconds_to(target, clock)
         if seconds is not None:
             at_least = getattr(other, clock)[-1] if reference is None else reference
@@ -238,12 +239,17 @@ def ratios(
     return found
 
 
+def _counts(curve: Curve, clock: str) -> bool:
+    """Return whether a run was not disturbed, or its clock was not."""
+    return clock == CPU or curve.others <= MOST_OTHERS
+
+
 def _sooner(
     ours: list[Curve], theirs: list[Curve], target: float, clock: str, form: str = ".1f"
 ) -> str:
     """Return a ratio with its range; that of who does not arrive is not there."""
     found = ratios(ours, theirs, target, clock)
-    if len(found) < min(len(ours), len(theirs)):
+    if not found or (clock == CPU and len(found) < min(len(ours), len(theirs))):
         return "–"
     more = "> " if any(is_more for _, is_more in found) else ""
     return more + _range([ratio for ratio, _ in found], form)

@@ -10,10 +10,11 @@ import numpy as np
 
 from somf.checkpoint import Checkpoint
 from somf.penalties import AtomBall, CodePenalty
+from somf.reduction import STRONGEST
 from somf.typing import Array
 
 AUTO = "auto"
-"""The value of `alpha` that asks for a density instead."""
+"""The value of `alpha` that asks for a density instead, and of `reduction` that leaves it to us."""
 
 DEVICES = ("cpu", "cuda")
 CODE_ESTIMATORS = ("averaged", "masked", "exact")
@@ -34,7 +35,7 @@ class Config:
     penalty: CodePenalty
     code_density: float | None
     ball: AtomBall
-    reduction: float
+    reduction: float | str
     code_estimator: str
     masks: str
     surrogate: str
@@ -78,7 +79,7 @@ class Config:
                 _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
                 _boolean(p, "positive_atoms"),
             ),
-            reduction=_real(p, "reduction", "at least 1", lambda x: x >= 1),
+            reduction=_reduction(p),
             code_estimator=_choice(p, "code_estimator", CODE_ESTIMATORS),
             masks=_choice(p, "masks", MASKS),
             surrogate=_choice(p, "surrogate", SURROGATES),
@@ -100,11 +101,18 @@ class Config:
 
     def for_features(self, n_features: int) -> "Config":
         """Return the same request with a reduction that leaves at least one feature."""
-        return replace(self, reduction=min(self.reduction, float(n_features)))
+        if self.reduction == AUTO:
+            return self
+        return replace(self, reduction=min(self.strongest_reduction, float(n_features)))
 
     def with_alpha(self, alpha: float) -> "Config":
         """Return the same request with λ found."""
         return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
+
+    @property
+    def strongest_reduction(self) -> float:
+        """The reduction, or that of the start if it is lowered later."""
+        return STRONGEST if isinstance(self.reduction, str) else self.reduction
 
     @property
     def estimator_in_use(self) -> str:
@@ -173,6 +181,15 @@ def _alpha(params: Mapping[str, Any]) -> float:
             "how dense codes are."
         )
     return 0.0
+
+
+def _reduction(params: Mapping[str, Any]) -> float | str:
+    value = params["reduction"]
+    if not isinstance(value, str):
+        return _real(params, "reduction", "at least 1, or 'auto'", lambda x: x >= 1)
+    if value != AUTO:
+        raise ValueError(f"reduction must be a number or 'auto', got {value!r}.")
+    return value
 
 
 def _code_density(params: Mapping[str, Any]) -> float | None:

@@ -2,8 +2,8 @@
 
 import os
 import signal
-from collections.abc import Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from numbers import Integral
 from time import perf_counter
@@ -32,10 +32,13 @@ from somf.solver import Solver
 from somf.start import check_state, hold_out, start
 from somf.state import State
 from somf.threads import threads
-from somf.typing import Array, Ints
+from somf.typing import Array, Ints, Matrix
 
 CODE_TOL = 1e-6
 """Default relative duality gap of the codes that users get to see."""
+
+GAP_TOL = 1e-12
+"""Likewise, of the codes behind a stationarity gap."""
 
 
 class MatrixFactorization(
@@ -56,14 +59,17 @@ class MatrixFactorization(
         fit, on a part of the data, so that codes have the density `code_density`.
     code_density : float, default=0.1
         The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
-        ``"auto"``. What comes out is within some 20 % of it, unless that means to code noise.
+        ``"auto"``. What comes out is mostly within 10 % of it, and within some 20 % where that
+        means to code noise.
     l1_ratio : float, default=1.0
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
         μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
-    reduction : float, default=4
+    reduction : float or "auto", default=4
         r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
-        algorithm of Mairal et al. (2010), without subsampling.
+        algorithm of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12, and
+        halves it where codes from so few features are not good enough, down to 1; what is good
+        enough gets stricter with the samples seen.
     code_estimator : {"averaged", "masked", "exact"}, default="averaged"
         How codes are computed from a part of the features: from all parts of a sample that have
         been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),
@@ -156,7 +162,7 @@ class MatrixFactorization(
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
-        reduction: float = 4,
+        reduction: float | Literal["auto"] = 4,
         code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
         masks: Literal["blocks", "bernoulli"] = "blocks",
         surrogate: Literal["online", "incremental"] = "online",
@@ -223,18 +229,16 @@ class MatrixFactorization(
         -------
         self : object
         """
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
         config = self._request().for_features(source.shape[1])
-        dtype, kernels = config.dtype_for(source.dtype), kernels_for(config.device)
+        kernels = kernels_for(config.device)
         seed = self._draw_seed()
         keeper, before = None, None
         if config.checkpoint is not None:
             names = getattr(named, "feature_names_in_", None)
             keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
-            check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
-            before = keeper.resume(source.shape[0], check)
+            before = keeper.resume(source.shape[0], _check_of_states(config, source))
         if before is not None:
             seed = before[0].seed
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
@@ -252,18 +256,11 @@ class MatrixFactorization(
                 config = config.with_alpha(before[2])
             if keeper is not None:
                 keeper.alpha = config.penalty.alpha
-            loader = loader_for(
-                config.device, source, dtype, state.permutation, config.is_non_negative
-            )
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = None
             if validation_source is not None:
                 name = "X" if validation_source is source else "validation"
-                held_out = (
-                    loader_for(
-                        config.device, validation_source, dtype, state.permutation, name=name
-                    ),
-                    validation_ids,
-                )
+                held_out = _loader(config, validation_source, state, name=name), validation_ids
             n_iter = config.n_epochs * -(-len(ids) // config.batch_size)
             fitted = partial(_fitted_attributes, state, progress, vars(named))
             followers = followed_by_sklearn(self, X, n_iter, fitted)
@@ -309,8 +306,7 @@ class MatrixFactorization(
         time fails, or Ctrl-C is pressed, what was learned until then is kept.
         """
         is_first = not hasattr(self, "_state")
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         request = self._request() if is_first else self._config()
         config = request.for_features(source.shape[1])
         if hasattr(self, "components_"):
@@ -326,9 +322,7 @@ class MatrixFactorization(
                 state = start(config, source, ids, seed, is_finite=False).on_host()
             else:
                 state = self._state
-            loader = loader_for(
-                config.device, source, state.dtype, state.permutation, config.is_non_negative
-            )
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
             for _ in loader.chunks(ids):
                 pass  # raises before anything has changed if a sample is not finite
             slots = None
@@ -422,19 +416,10 @@ class MatrixFactorization(
         """
         coder, loader, ids = self._coder(X, CODE_TOL)
         shape, dtype = (len(ids), len(self.components_)), self.components_.dtype
-        progress = Progress(n_samples_planned=len(ids))
-        with ExitStack() as stack:
-            stack.enter_context(threads(self.n_threads))
-            stack.enter_context(coder.kernels.memory_explained())
-            show = stack.enter_context(progress_bar()) if self.verbose else None
-            begin = perf_counter()
+        with self._pass(coder, loader, ids) as chunks:
             with codes_into(out, shape, dtype, sparse) as codes:
-                for positions, _, code, _ in coder.codes(loader, ids):
+                for _, code, _ in chunks:
                     codes.append(to_host(code))
-                    progress.n_samples_seen += len(positions)
-                    progress.compute_seconds = perf_counter() - begin
-                    if show is not None:
-                        show(progress)
             return codes.rows
 
     def inverse_transform(self, X: Any) -> Array:
@@ -490,7 +475,7 @@ class MatrixFactorization(
         """
         return -self.objective(X)
 
-    def stationarity_gap(self, X: Any, *, tol: float = 1e-12) -> float:
+    def stationarity_gap(self, X: Any, *, tol: float = GAP_TOL) -> float:
         """Certify the dictionary: return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' allowed.
 
         To first order, no dictionary is better than this one by more than that. It is zero at
@@ -514,8 +499,7 @@ class MatrixFactorization(
 
     def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
         check_is_fitted(self)
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
         kernels = kernels_for(config.device)
@@ -523,6 +507,28 @@ class MatrixFactorization(
         coder = Coder(kernels, D, config.penalty, check_tolerance(tol))
         loader = loader_for(config.device, source, self.components_.dtype)
         return coder, loader, np.arange(source.shape[0])
+
+    @contextmanager
+    def _pass(
+        self, coder: Coder, loader: Loader, ids: Ints
+    ) -> Iterator[Iterator[tuple[Matrix, Array, Array]]]:
+        """Code samples while the context lasts, chunk by chunk: (X, code, objective) of each."""
+        progress = Progress(n_samples_planned=len(ids))
+        with ExitStack() as stack:
+            stack.enter_context(threads(self.n_threads))
+            stack.enter_context(coder.kernels.memory_explained())
+            show = stack.enter_context(progress_bar()) if self.verbose else None
+            begin = perf_counter()
+
+            def chunks() -> Iterator[tuple[Matrix, Array, Array]]:
+                for positions, X, code, objective in coder.codes(loader, ids):
+                    yield X, code, objective
+                    progress.n_samples_seen += len(positions)
+                    progress.compute_seconds = perf_counter() - begin
+                    if show is not None:
+                        show(progress)
+
+            yield chunks()
 
     # Keeping what was learned
 
@@ -572,6 +578,23 @@ class MatrixFactorization(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _opened(X: Any) -> tuple[Source, Any]:
+    """Return the source of X, and X itself if scikit-learn can look at it: a path has no shape."""
+    source = as_source(X)
+    return source, X if hasattr(X, "shape") else source
+
+
+def _loader(config: Config, source: Source, state: State, **options: Any) -> Loader:
+    """Return what brings samples in the form that a state asks for; see `Loader` for options."""
+    return loader_for(config.device, source, state.dtype, state.permutation, **options)
+
+
+def _check_of_states(config: Config, source: Source) -> Callable[[State], None]:
+    """Return the function that refuses a state that a fit of this source cannot have left."""
+    dtype = config.dtype_for(source.dtype)
+    return partial(check_state, config, n_features=source.shape[1], dtype=dtype)
 
 
 def _geometry(source: Source) -> dict[str, Any] | None:

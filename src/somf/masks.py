@@ -1,6 +1,6 @@
 """Random subsets of the features: every feature is in 1 out of `reduction` subsets.
 
-A sequence of masks is a pure function of (seed, iteration).
+A mask is a pure function of (seed, iteration, reduction).
 """
 
 from dataclasses import dataclass
@@ -14,6 +14,8 @@ from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix, Slices
 
 BLOCKS_PER_MASK = 2
+
+MOST_INDICATORS = 4096
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Subset:
 class Indicators:
     """Vectors of zeros and ones that say which blocks are meant, on the device.
 
-    There are few of them, and they come again and again.
+    With few blocks per mask there are few of them, and they come again and again.
 
     Parameters
     ----------
@@ -84,6 +86,8 @@ class Indicators:
 
     def _vector(self, blocks: tuple[int, ...], inside: int) -> Array:
         if (blocks, inside) not in self._known:
+            if len(self._known) == MOST_INDICATORS:
+                self._known.clear()
             vector = np.full(self.n_blocks, 1 - inside, dtype=self.dtype)
             vector[list(blocks)] = inside
             self._known[blocks, inside] = self.kernels.to_device(vector)
@@ -99,13 +103,20 @@ class Masks(Protocol):
         The blocks of rows of which subsets are unions (a single one if they are not).
     permutation : ndarray of shape (p,) or None
         The feature at each row of D and B; None if they are in the order of the data.
+    reduction : float
+        The strongest there may be.
     """
 
     blocks: list[slice]
     permutation: Ints | None
+    reduction: float
 
-    def draw(self, iteration: int) -> Subset:
-        """Return the subset of an iteration."""
+    def draw(self, iteration: int, reduction: float) -> Subset:
+        """Return the subset of an iteration at a reduction, the strongest or a weaker one."""
+        ...
+
+    def unite(self) -> None:
+        """Take notice that from now on all subsets are everything: a single block will do."""
         ...
 
 
@@ -114,6 +125,7 @@ class BlockMasks:
 
     Features are shuffled once and cut into 2⌈r⌉ blocks. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
     on average; a cycle deals all blocks in a fresh order, so it visits each feature exactly once.
+    A weaker reduction has shorter cycles, and so more blocks per mask.
 
     A mask needs at least two blocks. The atoms' budget is shared by all blocks, and an update can
     move it only between those that it sees together: with one block per mask the algorithm stalls
@@ -123,7 +135,7 @@ class BlockMasks:
     ----------
     n_features : int
     reduction : float
-        r in [1, n_features].
+        r in [1, n_features], the strongest that may be asked for.
     seed : int
     """
 
@@ -140,21 +152,36 @@ class BlockMasks:
         if n_blocks > 1:
             self.permutation = generator(seed, "features").permutation(n_features)
 
-    def draw(self, iteration: int) -> Subset:
-        """Return the subset of an iteration."""
+    def draw(self, iteration: int, reduction: float) -> Subset:
+        """Return the subset of an iteration at a reduction, the strongest or a weaker one."""
         # Cycle c starts at iteration ⌊c r⌋.
-        cycle = int((iteration + 1) / self.reduction)
-        while int(cycle * self.reduction) > iteration:
+        cycle = int((iteration + 1) / reduction)
+        while int(cycle * reduction) > iteration:
             cycle -= 1
-        start, stop = int(cycle * self.reduction), int((cycle + 1) * self.reduction)
+        start, stop = int(cycle * reduction), int((cycle + 1) * reduction)
         if self._dealt[0] != cycle:
             order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
             self._dealt = (cycle, order)
         order = self._dealt[1]
         chosen = np.sort(np.array_split(order, stop - start)[iteration - start])
-        rows = tuple(self.blocks[g] for g in chosen)
+        rows = _joined([self.blocks[g] for g in chosen])
         # A feature is in one of the masks of its cycle, each as likely as the other.
         return Subset(rows, tuple(int(g) for g in chosen), float(stop - start))
+
+    def unite(self) -> None:
+        """Take notice that from now on all subsets are everything: a single block will do."""
+        self.blocks = [slice(0, self.blocks[-1].stop)]
+
+
+def _joined(runs: list[slice]) -> Slices:
+    """Return runs of rows, in order, with those that touch made one."""
+    joined = runs[:1]
+    for run in runs[1:]:
+        if run.start == joined[-1].stop:
+            joined[-1] = slice(joined[-1].start, run.stop)
+        else:
+            joined.append(run)
+    return tuple(joined)
 
 
 class BernoulliMasks:
@@ -164,7 +191,7 @@ class BernoulliMasks:
     ----------
     n_features : int
     reduction : float
-        r in [1, n_features].
+        r in [1, n_features], the strongest that may be asked for.
     seed : int
     """
 
@@ -175,12 +202,15 @@ class BernoulliMasks:
         self.blocks = [slice(0, n_features)]
         self.permutation: Ints | None = None
 
-    def draw(self, iteration: int) -> Subset:
-        """Return the subset of an iteration."""
-        if self.reduction == 1.0:
+    def draw(self, iteration: int, reduction: float) -> Subset:
+        """Return the subset of an iteration at a reduction, the strongest or a weaker one."""
+        if reduction == 1.0:
             return Subset((slice(0, self.n_features),), (0,), 1.0)
         rng = generator(self.seed, "mask", iteration)
-        rows = np.flatnonzero(rng.random(self.n_features) < 1.0 / self.reduction)
+        rows = np.flatnonzero(rng.random(self.n_features) < 1.0 / reduction)
         if rows.size == 0:
             rows = rng.integers(self.n_features, size=1)
-        return Subset(rows, (0,), self.reduction)
+        return Subset(rows, (0,), reduction)
+
+    def unite(self) -> None:
+        """Do nothing: there is a single block."""

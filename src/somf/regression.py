@@ -16,6 +16,7 @@ from typing import Protocol
 
 from somf.kernels import Kernels
 from somf.masks import Indicators, Subset
+from somf.penalties import CodePenalty
 from somf.state import SampleMemory, State
 from somf.typing import Array, Ints, Matrix
 
@@ -35,6 +36,13 @@ class Quadratic:
     grams: Array
     beta: Array
     sq_norm: Array
+
+    def objective(self, code: Array, penalty: CodePenalty) -> Array:
+        """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes, where one G serves all samples."""
+        smooth = self.sq_norm / 2 + (code * (code @ self.grams[0] / 2 - self.beta)).sum(axis=1)
+        l1, l2 = abs(code).sum(axis=1), (code**2).sum(axis=1)
+        objective: Array = smooth + penalty.l1 * l1 + penalty.l2 / 2 * l2
+        return objective
 
 
 class GramBook(Protocol):
@@ -224,16 +232,24 @@ class Regression:
         quadratic: Quadratic = self._estimate(X, subset, memory, slots)
         return quadratic
 
-    def _exact(self, X: Matrix, *_: object) -> Quadratic:
+    def of_everything(self, X: Matrix) -> Quadratic:
+        """Return β and G of a minibatch from all features."""
         everything = (slice(0, len(self.state.D)),)
         beta = self.kernels.correlate(X, self.state.D, everything)
         grams = self.book.expand(self.book.of_all()[None])
         return Quadratic(grams, beta, self.kernels.squared_norms(X, everything))
 
-    def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
+    def of_subset(self, X: Matrix, subset: Subset) -> Quadratic:
+        """Return β and G of a minibatch from a subset of the features alone."""
         beta, sq_norm = self._observe(X, subset)
         grams = self.book.expand(subset.scale * self.book.of_subset(subset)[None])
         return Quadratic(grams, beta, sq_norm)
+
+    def _exact(self, X: Matrix, *_: object) -> Quadratic:
+        return self.of_everything(X)
+
+    def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
+        return self.of_subset(X, subset)
 
     def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)

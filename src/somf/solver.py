@@ -1,16 +1,22 @@
 """One iteration of the algorithm, and nothing else."""
 
+import logging
+import math
+
 import numpy as np
 
-from somf.config import Config
+from somf.config import AUTO, Config
 from somf.dictionary import Dictionary
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.masks import BernoulliMasks, BlockMasks, Masks
-from somf.regression import BlockGrams, GramBook, Regression, StoredGrams
+from somf.reduction import is_look, tolerance
+from somf.regression import BlockGrams, GramBook, Quadratic, Regression, StoredGrams
 from somf.state import SampleMemory, State
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
 from somf.typing import Array, Ints, Matrix
+
+logger = logging.getLogger("somf")
 
 STEPS_UNWATCHED = 64
 """Iterations on an asynchronous device after which its results are looked at."""
@@ -28,8 +34,16 @@ class Solver:
 
     def __init__(self, config: Config, state: State) -> None:
         self.config, self.state = config, state
-        kernels = self.kernels = kernels_for(config.device)
+        self.kernels = kernels_for(config.device)
+        self._unwatched: list[Array] = []
+        self._assemble()
+
+    def _assemble(self) -> None:
+        """Put together the parts of an iteration, for the blocks that the state has now."""
+        config, state, kernels = self.config, self.state, self.kernels
         masks = self.masks = masks_for(config, len(state.D), state.seed)
+        if self.is_all_seen:
+            masks.unite()
         self.book = gram_book(config, state, kernels, masks)
         self.regression = Regression(
             config.estimator_in_use, config.learning_rate, state, kernels, self.book
@@ -40,7 +54,6 @@ class Solver:
             else IncrementalSurrogate(state, kernels)
         )
         self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks)
-        self._unwatched: list[Array] = []
 
     def step(self, X: Matrix, slots: Ints | None = None) -> None:
         """Do one iteration.
@@ -54,25 +67,23 @@ class Solver:
             remembered.
         """
         state = self.state
+        if self.config.reduction == AUTO and self.reduction > 1.0 and is_look(state.n_iter):
+            self._lower_reduction(X)
         memory = state.memory
         if memory is None or slots is None:
             slots = np.arange(X.shape[0])
             memory = self.blank_memory(slots)
 
-        subset = self.masks.draw(state.n_iter)
-        problem = self.regression.estimate(X, subset, memory, slots)
+        subset = self.masks.draw(state.n_iter, self.reduction)
+        if self.reduction > 1.0:
+            problem = self.regression.estimate(X, subset, memory, slots)
+        else:
+            problem = self.regression.of_subset(X, subset)  # which is all there is
         old_code = None
         if self.surrogate.takes_back:
             old_code = self.kernels.take(memory.code, slots)
         code = self.kernels.take(memory.code, slots)
-        objective, _ = self.kernels.solve_codes(
-            problem.grams,
-            problem.beta,
-            problem.sq_norm,
-            self.config.penalty,
-            self.config.code_tol,
-            code,
-        )
+        objective = self._solve(problem, code)
         self._unwatched.append(objective)
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unwatched) == STEPS_UNWATCHED:
             self.check()
@@ -87,6 +98,50 @@ class Solver:
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if self.dictionary.replace_unused(X, objective):
             self.take_notice()
+
+    def _solve(self, problem: Quadratic, code: Array) -> Array:
+        """Move codes to the solution of their problem; return its objective."""
+        objective, _ = self.kernels.solve_codes(
+            problem.grams,
+            problem.beta,
+            problem.sq_norm,
+            self.config.penalty,
+            self.config.code_tol,
+            code,
+        )
+        return objective
+
+    @property
+    def reduction(self) -> float:
+        """The reduction of the next iteration."""
+        lowered = math.ldexp(self.masks.reduction, -self.state.n_halvings)
+        # Between 1 and 2 every other mask would be everything.
+        return lowered if self.state.n_halvings == 0 or lowered >= 2.0 else 1.0
+
+    @property
+    def is_all_seen(self) -> bool:
+        """Whether the reduction has been lowered until nothing was left of it."""
+        return self.state.n_halvings > 0 and self.reduction == 1.0
+
+    def _lower_reduction(self, X: Matrix) -> None:
+        """Halve the reduction until codes from a part of the features are good enough."""
+        state = self.state
+        everything = self.regression.of_everything(X)
+        best = float(self._solve(everything, self._no_code(X)).sum())
+        while self.reduction > 1.0:
+            subset = self.masks.draw(state.n_iter, self.reduction)
+            code = self._no_code(X)
+            self._solve(self.regression.of_subset(X, subset), code)
+            found = float(everything.objective(code, self.config.penalty).sum())
+            if not found - best > tolerance(state.n_samples_seen) * best:
+                return
+            state.n_halvings += 1
+            logger.info("reduction %.3g from iteration %d on", self.reduction, state.n_iter)
+        state.forget_blocks(keeps_codes=self.surrogate.takes_back)
+        self._assemble()
+
+    def _no_code(self, X: Matrix) -> Array:
+        return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)
 
     def check(self) -> None:
         """Raise ValueError if numbers have overflowed since the last look at them.
@@ -120,18 +175,19 @@ class Solver:
     @property
     def remembered_gram_size(self) -> int:
         """How many numbers a sample remembers of its Gram matrix."""
-        averages = self.config.estimator_in_use == "averaged"
+        averages = self.config.estimator_in_use == "averaged" and not self.is_all_seen
         return self.book.statistic_size if averages else 0
 
 
 def masks_for(config: Config, n_features: int, seed: int) -> Masks:
     """Return the sequence of masks that a configuration asks for."""
     kind = BlockMasks if config.masks == "blocks" else BernoulliMasks
-    return kind(n_features, config.reduction, seed)
+    return kind(n_features, min(config.strongest_reduction, float(n_features)), seed)
 
 
 def gram_book(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramBook:
     """Return the account of DᵀD that suits the masks."""
     if config.masks == "blocks":
         return BlockGrams(state, kernels, masks.blocks)
-    return StoredGrams(state, kernels, keep_all=config.estimator_in_use == "exact")
+    keep_all = config.estimator_in_use == "exact" or config.reduction == AUTO
+    return StoredGrams(state, kernels, keep_all)

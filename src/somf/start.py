@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.config import Config
+from somf.config import AUTO, Config
 from somf.data import Loader, Source, as_source
 from somf.dictionary import initial_atoms
 from somf.kernels import kernels_for
@@ -58,12 +58,12 @@ def start(config: Config, source: Source, ids: Ints, seed: int, is_finite: bool)
 def initial_dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
     """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
     dtype = config.dtype_for(source.dtype)
-    chosen = generator(seed, "init").permutation(ids)[: config.n_components]
-    rows = Loader(source, dtype).load(chosen)
-    samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
     if isinstance(config.init, str):
-        given = samples if config.init == "samples" else samples[:0]
-        return initial_atoms(given, config.n_components, config.ball, seed)
+        n_samples = config.n_components if config.init == "samples" else 0
+        chosen = generator(seed, "init").permutation(ids)[:n_samples]
+        rows = Loader(source, dtype).load(chosen)
+        samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return initial_atoms(samples, config.n_components, config.ball, seed)
     if config.init.shape[1] != source.shape[1]:
         raise ValueError(
             f"init must have n_features={source.shape[1]} columns, got {config.init.shape[1]}."
@@ -96,6 +96,7 @@ def blank_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) ->
         n_iter=0,
         n_samples_seen=0,
         n_averaged=0,
+        n_halvings=0,
         permutation=masks.permutation,
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),
@@ -133,6 +134,8 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
     if min(state.counters().values()) < 0:
         raise ValueError("its counters are negative")
+    if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
+        raise ValueError(f"its reduction has been halved {state.n_halvings} times")
     solver = Solver(replace(config, device="cpu"), state)  # it is as it came from the file
     masks = solver.masks
     state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)

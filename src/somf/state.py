@@ -1,5 +1,6 @@
 """Everything that changes while fitting."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,9 @@ STORED = ("beta", "sq_norm", "gram", "code")
 PER_SAMPLE = ("n_visits", *STORED)
 ON_DEVICE = ("D", "B", "C", "norms", "grams", "aged_grams", "last_used", "n_users")
 INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
+
+ENTRIES_AT_ONCE = 2**22
+"""Entries of an array that are looked at at once when a state is checked."""
 
 
 @dataclass
@@ -115,6 +119,8 @@ class State:
     n_samples_seen : int
     n_averaged : int
         Visits of remembered samples since their averages began.
+    n_halvings : int
+        How often the reduction has been halved.
     permutation : ndarray of shape (p,) or None
         The feature at each row; None is the order of the data.
     D : ndarray of shape (p, k)
@@ -141,6 +147,7 @@ class State:
     n_iter: int
     n_samples_seen: int
     n_averaged: int
+    n_halvings: int
     permutation: Ints | None
     D: Array
     B: Array
@@ -183,6 +190,21 @@ class State:
         arrays = {name: place(getattr(self.memory, name)) for name in STORED}
         return replace(self.memory, **arrays)  # type: ignore[arg-type] # names of arrays
 
+    def forget_blocks(self, keeps_codes: bool) -> None:
+        """Make one block of all, and forget what codes from parts of the features were made of.
+
+        Parameters
+        ----------
+        keeps_codes : bool
+            Whether the codes of samples are still needed.
+        """
+        for name in ("norms", "grams", "aged_grams"):
+            setattr(self, name, getattr(self, name).sum(axis=0)[None])
+        memory = self.memory
+        self.memory = None
+        if memory is not None and keeps_codes:
+            self.memory = replace(memory, beta=memory.beta[:, :0], gram=memory.gram[:, :0])
+
     def arrays(self) -> dict[str, Array]:
         """Return all arrays by name, those of the samples behind ``memory.``."""
         found = {name: to_host(getattr(self, name)) for name in (*ON_DEVICE, "patience")}
@@ -194,7 +216,7 @@ class State:
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""
-        names = ("seed", "n_iter", "n_samples_seen", "n_averaged")
+        names = ("seed", "n_iter", "n_samples_seen", "n_averaged", "n_halvings")
         return {name: getattr(self, name) for name in names}
 
     @classmethod
@@ -203,6 +225,7 @@ class State:
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
+        counters = {"n_halvings": 0} | counters  # absent in files of older versions
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
 
     def check(self, permutation: Ints | None, n_blocks: int, gram_size: int) -> None:
@@ -247,9 +270,18 @@ class State:
             dtype = np.dtype(np.int64) if is_integer else self.D.dtype
             if array.shape != shapes[name] or array.dtype != dtype:
                 raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
-            if not np.isfinite(array).all():
+            if not is_integer and not _all_finite(array):
                 raise ValueError(f"{name} of its state must be finite")
         if self.memory is not None and (
-            len(np.unique(self.memory.ids)) < n or (self.memory.n_visits < 0).any()
+            len(np.unique(self.memory.ids)) < n or self.memory.n_visits.min(initial=0) < 0
         ):
             raise ValueError("its state remembers samples that cannot be")
+
+
+def _all_finite(array: Array) -> bool:
+    """Return whether all entries are finite, looking at some of them at a time.
+
+    What is remembered of samples may be larger than memory.
+    """
+    step = max(1, ENTRIES_AT_ONCE // max(1, math.prod(array.shape[1:])))
+    return all(np.isfinite(array[i : i + step]).all() for i in range(0, len(array), step))

@@ -1,6 +1,7 @@
 """Minibatches in the memory of a GPU."""
 
 import threading
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -18,6 +19,9 @@ from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
 from somf.kernels.cuda_rows import arrange_rows
 from somf.typing import Array, Ints, Matrix
+
+BATCHES_AHEAD = 2
+"""Minibatches of a pinned array on their way while another one is worked on."""
 
 READING_THREADS = 2
 """While one waits for the device to look at its minibatch, the other begins the next one."""
@@ -74,20 +78,46 @@ class DeviceLoader(Loader):
         if self._image is not None:
             yield map(self.load, batches)
             return
-        fetch, n_ahead = self._planned(batches)
+        if self._pinned is not None:
+            yield self._read_by_device(self._pinned, batches)
+            return
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
-        n_threads = READING_THREADS if self.source.chunk_starts is None else 1
+        n_threads = 1 if self._keeps_chunks else READING_THREADS
+        with self._planned(batches) as (fetch, n_ahead):
 
-        def load(ids: Ints) -> Any:
-            return self._prepare(*fetch(ids)(), ids)
+            def load(ids: Ints) -> Any:
+                return self._prepare(*fetch(ids)(), ids)
 
-        with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
-            yield minibatches
+            with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
+                yield minibatches
+
+    def _read_by_device(self, source: PinnedArray, batches: Sequence[Ints]) -> Iterator[Any]:
+        """Yield minibatches of a pinned array; the device reads some of them in advance.
+
+        The host has so little to do that a thread of its own would cost more than it saves.
+        """
+        coming: deque[tuple[Ints, Any, Any, Any]] = deque()
+        stream = torch.cuda.Stream()
+        for ids in batches:
+            with torch.cuda.stream(stream):
+                rows, n_bad = self._arranged(source.X, ids)
+                n_bad = n_bad.to("cpu", non_blocking=True)
+                coming.append((ids, rows, n_bad, stream.record_event()))
+            if len(coming) > BATCHES_AHEAD:
+                yield self._arrived(*coming.popleft())
+        while coming:
+            yield self._arrived(*coming.popleft())
+
+    def _arrived(self, ids: Ints, rows: Any, n_bad: Any, there: Any) -> Any:
+        there.synchronize()
+        rows.record_stream(self._computing)  # not to be reused before it has been worked on
+        return self._checked(rows, int(n_bad) == 0, ids)
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
-                batch = self._arranged(X, picked, ids)
+                rows, n_bad = self._arranged(X, picked)
+                batch = self._checked(rows, int(n_bad) == 0, ids)
             else:
                 batch = cuda.to_device(self._sparse(X[picked], ids))
         if self._computing is not None:
@@ -106,8 +136,8 @@ class DeviceLoader(Loader):
             yield
         self._reading.stream.synchronize()
 
-    def _arranged(self, X: Array, picked: Ints, ids: Ints) -> Any:
-        """Pick rows, permute columns and convert, all in one pass."""
+    def _arranged(self, X: Array, picked: Ints) -> tuple[Any, Any]:
+        """Pick rows, permute columns, convert and check, all in one pass."""
         if not can_be_sent(X.dtype):
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
         if self._pinned is not None:
@@ -115,9 +145,8 @@ class DeviceLoader(Loader):
         else:
             source = self._staging().send(X, picked)
             chosen = torch.arange(len(picked), device=cuda.DEVICE)
-        rows = torch.empty((len(ids), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
-        n_bad = arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
-        return self._checked(rows, int(n_bad) == 0, ids)
+        rows = torch.empty((len(picked), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        return rows, arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
 
     def _staging(self) -> Staging:
         """Return that of this thread."""

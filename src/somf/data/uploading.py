@@ -41,12 +41,12 @@ class PinnedArray:
     """
 
     def __init__(self, X: Array, is_ours: bool) -> None:
-        self.tensor = tensor_of(X)
+        self.X, self.tensor = X, tensor_of(X)
         self.begin, self.end = X.ctypes.data, X.ctypes.data + X.nbytes
         self.memory_of: PinnedArray | None = None
         if is_ours:
             _ours.add(self)
-            weakref.finalize(self, torch.cuda.cudart().cudaHostUnregister, self.begin)
+            weakref.finalize(self, _unregister, self.begin)
 
 
 _ours: "weakref.WeakSet[PinnedArray]" = weakref.WeakSet()
@@ -79,6 +79,11 @@ def _register(address: int, size: int) -> bool:
     with suppress(RuntimeError):
         torch.zeros(1, device=cuda.DEVICE)  # here the error comes up once more, and is forgotten
     return False
+
+
+def _unregister(address: int) -> None:
+    torch.cuda.synchronize()  # the device may be reading what nobody wants any more
+    torch.cuda.cudart().cudaHostUnregister(address)
 
 
 def _memory_of_the_machine() -> int:

@@ -6,7 +6,7 @@ Triton's interpreter (``TRITON_INTERPRET=1``) everything runs on the CPU, slowly
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from somf.kernels import host
 from somf.penalties import AtomBall
-from somf.typing import Ints, Matrix, Slices
+from somf.typing import Array, Ints, Matrix, Slices
 
 try:
     import torch
@@ -75,6 +75,15 @@ def _uploaded(array: Any) -> Any:
     """
     tensor = torch.from_numpy(np.ascontiguousarray(array))
     return tensor.to(DEVICE, non_blocking=True, copy=True)
+
+
+def look_later(array: Any) -> Callable[[], Array | None]:
+    """See `Kernels.look_later`."""
+    if DEVICE.type == "cpu":
+        return host.look_later(array.numpy())
+    copy, there = array.to("cpu", non_blocking=True), torch.cuda.Event()
+    there.record()
+    return lambda: copy.numpy() if there.query() else None
 
 
 def store(array: Any) -> Any:
@@ -194,7 +203,8 @@ def combine(weights: Any, grams: Any) -> Any:
 
 def squared_norms(X: Any, rows: Slices) -> Any:
     """See `Kernels.squared_norms`."""
-    return sum(X[:, s].square().sum(dim=1) for s in rows)
+    parts = [torch.linalg.vector_norm(X[:, s], dim=1) for s in rows]
+    return torch.stack(parts).square_().sum(dim=0)
 
 
 def accumulate(B: Any, X: Any, code: Any, decay: float) -> None:

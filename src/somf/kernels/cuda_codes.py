@@ -52,7 +52,7 @@ def solve_codes(
         HAS_L1=penalty.l1 > 0,
         HAS_L2=penalty.l2 > 0,
         K=K,
-        num_warps=max(1, min(8, K // 256)),
+        num_warps=max(1, min(4, K // 128)),
     )
     return objective, gap
 

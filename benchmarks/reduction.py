@@ -1,0 +1,146 @@
+"""Whether `reduction="auto"` can be trusted: how long it takes, against fixed reductions.
+
+    python -m benchmarks.reduction [--scenes ../shared/data/aviris_scenes.npy]
+
+The data of `benchmarks.defaults`, patches of two photographs and the digits (NMF). What counts are
+the iterations until the objective on held-out samples is, and stays, within 0.5 % of the best that
+any of the fits has found on this data from the same start, times what an iteration takes: the
+median over the parts of a fit, so that it matters little if one was
+disturbed. Medians over seeds.
+"""
+
+import argparse
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks import defaults
+from benchmarks.convergence import photographs
+from benchmarks.machine import facts
+from somf import NMF, DictionaryLearning
+from somf.callbacks import Progress
+
+REDUCTIONS: tuple[Any, ...] = (1, 4, 12, "auto")
+CLOSE = 0.005
+RECORDS = 24
+
+
+def photo_patches() -> tuple[Any, Any, dict[str, Any]]:
+    """Return patches of two photographs, with fewer features per atom than masks would need."""
+    return *photographs(), {"n_components": 256, "alpha": 0.1}
+
+
+def digits() -> tuple[Any, Any, dict[str, Any]]:
+    """Return handwritten digits of unit norm."""
+    from sklearn.datasets import load_digits
+    from sklearn.preprocessing import normalize
+
+    X = normalize(load_digits().data).astype(np.float32)
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    return X[:1500], X[1500:], {"n_components": 30, "alpha": 0.02}
+
+
+def history(kind: type, data: Any, r: Any, epochs: float, seed: int) -> dict[str, list[float]]:
+    """Return the history of a fit."""
+    train, test, params = data
+    planned = int(epochs * train.shape[0])
+
+    def is_over(progress: Progress) -> bool:
+        return progress.n_samples_seen >= planned
+
+    model = kind(
+        **params,
+        reduction=r,
+        n_epochs=math.ceil(epochs),
+        record_every=max(50, planned // RECORDS),
+        callbacks=is_over,
+        random_state=seed,
+    )
+    found: dict[str, list[float]] = model.fit(train, validation=test).history_
+    return found
+
+
+def iterations_until(history: dict[str, list[float]], target: float) -> float:
+    """Return when the objective has come below a target for good; infinity is never."""
+    n_iter, objective = history["n_iter"], history["objective"]
+    above = [i for i, value in enumerate(objective) if value > target]
+    if not above:
+        return 0.0
+    i = above[-1]
+    if i + 1 == len(objective):
+        return math.inf
+    part = (objective[i] - target) / (objective[i] - objective[i + 1])
+    return n_iter[i] + part * (n_iter[i + 1] - n_iter[i])
+
+
+def seconds_per_iteration(history: dict[str, list[float]]) -> float:
+    """Return what an iteration takes, the median over the parts between two records."""
+    seconds, n_iter = np.diff(history["compute_seconds"]), np.diff(history["n_iter"])
+    return float(np.median(seconds[n_iter > 0] / n_iter[n_iter > 0]))
+
+
+def compare(kind: type, data: Any, epochs: float, seeds: int) -> dict[str, dict[str, Any]]:
+    """Return seconds and final objectives of all reductions."""
+    history(kind, data, "auto", 100 / data[0].shape[0], 0)  # compile
+    runs = [{r: history(kind, data, r, epochs, s) for r in REDUCTIONS} for s in range(seeds)]
+    best = [min(min(run["objective"]) for run in of_seed.values()) for of_seed in runs]
+    found = {}
+    for r in REDUCTIONS:
+        own = [of_seed[r] for of_seed in runs]
+        pace = median(seconds_per_iteration(run) for run in own)
+        targets = [(1 + CLOSE) * objective for objective in best]
+        n_iter = [iterations_until(run, t) for run, t in zip(own, targets, strict=True)]
+        found[str(r)] = {
+            "iterations": [None if math.isinf(n) else round(n) for n in n_iter],
+            "seconds": None if math.isinf(n := median(n_iter)) else n * pace,
+            "milliseconds per iteration": 1000 * pace,
+            "objective": median(run["objective"][-1] for run in own),
+        }
+    return found
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    """Return the rows of the table in the documentation."""
+    rows = []
+    for name, found in result["data"].items():
+        seconds = [found[str(r)]["seconds"] for r in REDUCTIONS]
+        objectives = [found[str(r)]["objective"] for r in REDUCTIONS]
+        cells = ["never" if s is None else f"{s:.2f}" for s in seconds]
+        rows.append(
+            f"| {name} | {' | '.join(cells)} | {' | '.join(f'{o:.5f}' for o in objectives)} |"
+        )
+    return rows
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--scenes", type=Path, default=Path("../shared/data/aviris_scenes.npy"))
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/reduction.json"))
+    options = parser.parse_args()
+    sources: dict[str, tuple[type, Callable[[], Any], float]] = {
+        "Indian Pines": (DictionaryLearning, defaults.aviris, 1),
+        "photographs": (DictionaryLearning, photo_patches, 2),
+        "text": (DictionaryLearning, defaults.text, 2),
+        "planted": (DictionaryLearning, defaults.planted, 3),
+        "digits, NMF": (NMF, digits, 20),
+    }
+    if options.scenes.exists():
+        airport = lambda: defaults.scenes(options.scenes)  # noqa: E731
+        sources["airport"] = (DictionaryLearning, airport, 1)
+    result: dict[str, Any] = {"machine": facts(), "seeds": options.seeds, "close": CLOSE}
+    result["data"] = {}
+    for name, (kind, source, epochs) in sources.items():
+        result["data"][name] = compare(kind, source(), epochs, options.seeds)
+    print(*table(result), sep="\n")
+    options.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
