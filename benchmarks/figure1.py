@@ -61,7 +61,7 @@ MOST_OTHERS = 0.05
 OMF, SOMF = "OMF, r = 1", "SOMF, r = 4"
 SPAMS, SCIKIT_LEARN = "SPAMS", "scikit-learn"
 PEERS = (SPAMS, SCIKIT_LEARN)
-STYLES = {
+STYLES = {  # and their order
     OMF: ("black", "-"),
     "ICML 2016 (masked), r = 4": ("tab:blue", "-"),
     SOMF: ("tab:red", "-"),
@@ -278,8 +278,9 @@ def draw(content: dict[str, Any], path: Path) -> None:
     )
     for ax, (name, experiment) in zip(axes[0], data.items(), strict=True):
         start, best = np.inf, np.inf
-        for method, seeds in experiment["runs"].items():
-            curves = [Curve(**run) for run in seeds.values()]
+        runs = experiment["runs"]
+        for method in (method for method in STYLES if method in runs):
+            curves = [Curve(**run) for run in runs[method].values()]
             times = np.median([curve.cpu_seconds for curve in curves], axis=0)[1:]
             objectives = np.array([curve.objective for curve in curves])
             start, best = min(start, objectives[0, 0]), min(best, objectives.min())

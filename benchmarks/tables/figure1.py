@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.curves import Curve
-from benchmarks.figure1 import MOST_OTHERS, OMF, PEERS, SOMF, TOLERANCES
+from benchmarks.figure1 import MOST_OTHERS, OMF, PEERS, SOMF, STYLES, TOLERANCES
 from benchmarks.tables.markdown import machine, paragraph, size, table
 
 PINES, SCENES, NMF = "Indian Pines", "Scenes", "Indian Pines, NMF"
@@ -154,7 +154,11 @@ def scenes_peers(results: dict[str, Any]) -> str:
 def _runs(results: dict[str, Any], name: str) -> Runs:
     """Return all curves of an experiment, by method."""
     runs = results["data"][name]["runs"]
-    return {method: [Curve(**run) for run in seeds.values()] for method, seeds in runs.items()}
+    return {
+        method: [Curve(**run) for _, run in sorted(runs[method].items())]
+        for method in STYLES
+        if method in runs
+    }
 
 
 def _targets(runs: Runs, name: str) -> dict[float, float]:
