@@ -277,13 +277,14 @@ def draw(content: dict[str, Any], path: Path) -> None:
         1, len(data), figsize=(1 + 5.2 * len(data), 4.8), layout="constrained", squeeze=False
     )
     for ax, (name, experiment) in zip(axes[0], data.items(), strict=True):
-        start, best = np.inf, np.inf
+        start, best, first = np.inf, np.inf, np.inf
         runs = experiment["runs"]
         for method in (method for method in STYLES if method in runs):
             curves = [Curve(**run) for run in runs[method].values()]
             times = np.median([curve.cpu_seconds for curve in curves], axis=0)[1:]
             objectives = np.array([curve.objective for curve in curves])
             start, best = min(start, objectives[0, 0]), min(best, objectives.min())
+            first = min(first, times[objectives[0, 1:] < start].min(initial=np.inf))
             color, line = STYLES[method]
             low, middle, high = np.quantile(objectives[:, 1:], (0, 0.5, 1), axis=0)
             ax.plot(times, middle, line, color=color, linewidth=1.6, label=method)
@@ -295,6 +296,8 @@ def draw(content: dict[str, Any], path: Path) -> None:
             ax.text(1, level, label, transform=ax.get_yaxis_transform(), ha="right", va="bottom",
                     fontsize=7, color="0.4")  # fmt: skip
         ax.set(xscale="log", xlabel="CPU seconds of both threads", title=name)
+        if first < np.inf:  # before that, there is only the first disorder
+            ax.set_xlim(left=first / 2)
         ax.set_ylim(best - 0.03 * (start - best), start + 0.05 * (start - best))
         ax.grid(alpha=0.3, which="both", axis="x", linewidth=0.4)
     axes[0, 0].set_ylabel("objective on test patches")
