@@ -88,10 +88,6 @@ class ScikitLearner:
         self, model: MiniBatchDictionaryLearning | MiniBatchNMF, source: Source, init: Array
     ) -> None:
         self.model, self.source, self.init = model, source, init
-        self.start: dict[str, Array] = {}  # what only NMF wants to be told, and only at first
-        if isinstance(model, MiniBatchNMF):
-            ones = np.ones((model.batch_size, len(init)), dtype=init.dtype)
-            self.start = {"W": ones, "H": init.copy()}
 
     @property
     def components(self) -> Array:
@@ -111,8 +107,11 @@ class ScikitLearner:
 
     def learn(self, X: Array, ids: Ints) -> None:  # noqa: ARG002 (part of the protocol)
         """Do one iteration."""
-        self.model.partial_fit(X, **self.start)
-        self.start = {}
+        start = {}
+        if isinstance(self.model, MiniBatchNMF) and not hasattr(self.model, "components_"):
+            # NMF gets its initial atoms here; W is looked at, but not used.
+            start = {"W": np.ones((len(X), len(self.init)), X.dtype), "H": self.init.copy()}
+        self.model.partial_fit(X, **start)
 
 
 class SpamsLearner:

@@ -47,7 +47,7 @@ def test_every_learner_sees_all_samples_and_gets_better(label, tmp_path):
     n_epochs = min(2, DICTIONARY_LEARNING[label].n_epochs)
     assert curve["n_samples"][-1] == n_epochs * small_scene()[0].shape[0]
     assert curve["objective"][-1] < curve["objective"][0]
-    assert len({len(values) for values in curve.values()}) == 1
+    assert len({len(values) for values in curve.values() if isinstance(values, list)}) == 1
     assert all(c <= w for c, w in zip(curve["compute_seconds"], curve["wall_seconds"], strict=True))
 
 
