@@ -9,13 +9,14 @@ relative to the objective; the objective; how far the atoms are from those of OM
 surrogate, same v, same start) at its end. Medians over seeds.
 
 A second part follows the first two epochs on held-out samples and on those that are learned from:
-patches of photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), and a
-sparse text-like matrix (p = 20,000, k = 50, r = 3).
+patches of photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), centred
+or not, and a sparse text-like matrix (p = 20,000, k = 50, r = 3).
 """
 
 import argparse
 import json
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -165,13 +166,13 @@ def converge(name: str, most_epochs: int, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def photographs() -> tuple[Array, Array]:
+def photographs(center: bool = True) -> tuple[Array, Array]:
     """Return patches of the left and of the right parts of two photographs."""
     from sklearn.datasets import load_sample_images
 
     images = load_sample_images().images
-    left = [ImagePatches(image[:, :480], 16, stride=4) for image in images]
-    right = [ImagePatches(image[:, 480:], 16, stride=8) for image in images]
+    left = [ImagePatches(image[:, :480], 16, stride=4, center=center) for image in images]
+    right = [ImagePatches(image[:, 480:], 16, stride=8, center=center) for image in images]
     parts = [[p.rows(np.arange(p.shape[0])) for p in side] for side in (left, right)]
     train, test = (np.concatenate(part).astype(np.float32) for part in parts)
     return train, test
@@ -185,6 +186,7 @@ def text() -> tuple[Any, Any]:
 
 FIRST_EPOCHS: dict[str, tuple[Any, int, int]] = {
     "photographs": (photographs, 256, 12),
+    "photographs, not centred": (partial(photographs, center=False), 256, 12),
     "text": (text, 50, 3),
 }
 """Data, k and r."""
@@ -236,7 +238,8 @@ def tables(result: dict[str, Any]) -> list[str]:
     for runs in problems.values():
         for run in runs:
             setting = run["surrogate"], run["estimator"], run["r"], run["v"]
-            cell = f"{run['gap'][-1]:.0e} ({run['slope']:+.1f})"
+            gap = run["gap"][-1]
+            cell = f"{gap:.0e} ({run['slope']:+.1f})" if gap > FLOOR else f"< {FLOOR:.0e}"
             found.setdefault(setting, []).append(cell)
     rows = []
     for (surrogate, estimator, r, v), cells in found.items():
@@ -254,7 +257,7 @@ def tables(result: dict[str, Any]) -> list[str]:
 
 
 COLOURS = {"masked": "tab:red", "averaged": "tab:blue", "exact": "tab:green"}
-STYLES = {1: "-", 3: "--", 10: ":", "auto": "-"}
+STYLES = {1: "-", 3: "--", 10: ":", "auto": "-."}
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -270,17 +273,21 @@ def draw(result: dict[str, Any], path: Path) -> None:
     for row, (name, runs) in zip(axes, problems.items(), strict=True):
         for axis, (surrogate, what) in zip(row, columns, strict=True):
             for run in runs:
-                if run["surrogate"] != surrogate or run["v"] != RATE:
+                is_omf, is_auto = run["r"] == 1, run["r"] == "auto"
+                if (
+                    (run["surrogate"], run["v"]) != (surrogate, RATE)
+                    or (is_omf and what == "distance")
+                    or (is_auto and run["estimator"] != "averaged")  # all come to the same
+                ):
                     continue
-                is_omf = run["r"] == 1
-                if is_omf and what == "distance":
-                    continue
+                colour = "black" if is_omf else COLOURS[run["estimator"]]
+                words = "r = 1" if is_omf else f"{run['estimator']}, r = {run['r']}"
                 axis.loglog(
                     run["n_iter"],
                     run[what],
                     STYLES[run["r"]],
-                    color="black" if is_omf else COLOURS[run["estimator"]],
-                    label="r = 1" if is_omf else f"{run['estimator']}, r = {run['r']}",
+                    color="tab:orange" if is_auto else colour,
+                    label="r = auto" if is_auto else words,
                     marker=".",
                 )
             axis.set_title(f"{name}, {surrogate}: {titles[what]}", fontsize=8)
