@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench bench-data bench-convergence clean
+.PHONY: demo test lint format bench bench-data bench-convergence docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -15,6 +15,9 @@ lint: .venv/dev ## check style, types and formatting
 format: .venv/dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix && $(BIN)/ruff format
 
+docs: .venv/docs ## build the site: site/index.html
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
+
 bench: .venv/bench ## measure speed, against the floor and against peers (ten minutes)
 	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.scaling
 
@@ -25,7 +28,7 @@ bench-convergence: .venv/bench ## see what converges, and what reduction="auto" 
 	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction
 
 clean: ## remove what the other targets made
-	rm -rf .venv demo dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -69,7 +69,8 @@ def draw(result: dict[str, Any], path: Path) -> None:
     """Plot every sweep, with its stages and its exponent."""
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, 5, figsize=(17, 3.8), layout="constrained", sharey=True)
+    figure, grid = plt.subplots(2, 3, figsize=(9.5, 6), layout="constrained", sharey=True)
+    *axes, key = grid.flat
     colors = dict(
         zip((*STAGES, "total"), [*plt.get_cmap("Dark2").colors[:7], "black"], strict=True)
     )
@@ -80,10 +81,11 @@ def draw(result: dict[str, Any], path: Path) -> None:
             width = 2.4 if stage == "total" else 1.3
             ax.loglog(xs, ys, "o-", color=colors[stage], linewidth=width, markersize=3, label=stage)
         ax.set_title(f"{name}: total grows like {name}^{sweep['exponent']:.2f}", fontsize=10)
-        ax.set_xlabel(name)
         ax.grid(alpha=0.3, which="both", linewidth=0.4)
-    axes[0].set_ylabel("milliseconds per iteration")
-    axes[0].legend(fontsize=8)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("milliseconds per iteration")
+    key.set_axis_off()
+    key.legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=10, frameon=False)
     figure.savefig(path, dpi=110)
 
 

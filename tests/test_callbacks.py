@@ -1,5 +1,7 @@
-"""Progress bars leave one line behind, on terminals and in notebooks; logs are silent unasked."""
+"""Progress bars leave one line behind, on terminals and in notebooks; logs say little unasked."""
 
+import os
+import signal
 import subprocess
 import sys
 from types import ModuleType, SimpleNamespace
@@ -83,21 +85,58 @@ def test_on_a_terminal_a_bar_is_one_line_with_rate_objective_and_unused_atoms(ca
                     n_unused=3,
                 )
             )
-    (line,) = capsys.readouterr().out.splitlines()
+    out, errors = capsys.readouterr()
+    assert out == ""
+    (line,) = errors.splitlines()
     for part in ("100/100 samples", "10/s", "objective 0.25", "3 unused"):
         assert part in line
 
 
+FIT = """
+import numpy as np
+import somf
+X = np.random.default_rng(0).standard_normal((200, 10))
+"""
+
+
 def test_nothing_is_logged_to_the_terminal_unless_somebody_asks():
-    program = "import logging, somf; logging.getLogger('somf').warning('heard')"
-    silent = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    program = f"{FIT}somf.DictionaryLearning(4).fit(X)"
+    asking = f"import logging; logging.basicConfig(level=logging.INFO){program}"
+    unasked, asked = (
+        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
+        for text in (program, asking)
     )
-    assert silent.stderr == ""
-    asked = subprocess.run(
-        [sys.executable, "-c", f"import logging; logging.basicConfig(); {program}"],
-        capture_output=True,
+    assert unasked.stderr == ""
+    assert "200 samples" in asked.stderr
+
+
+INTERRUPTED_FIT = f"""
+{FIT}
+def tell(progress):
+    if progress.n_iter == 5:
+        print("going", flush=True)
+
+somf.DictionaryLearning(4, n_epochs=10**6, checkpoint="going", callbacks=tell).fit(X)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_who_presses_ctrl_c_is_told_how_to_resume_without_having_asked_for_logs(tmp_path):
+    process = subprocess.Popen(
+        # Shells let jobs in the background ignore Ctrl-C, which processes would inherit.
+        [
+            sys.executable,
+            "-c",
+            f"import signal; signal.signal(2, signal.default_int_handler){INTERRUPTED_FIT}",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    assert "heard" in asked.stderr
+    assert process.stdout.readline() == "going\n"
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert errors.startswith("Interrupted. The checkpoint is ")
+    assert "the same call of fit goes on from there" in errors
+    assert "KeyboardInterrupt" in errors

@@ -134,7 +134,7 @@ def test_records_are_logged(toy, caplog):
 def test_verbose_shows_a_progress_bar(toy, capsys):
     pytest.importorskip("rich", reason="the progress bar needs somf[progress]")
     DictionaryLearning(4, verbose=1, random_state=0).fit(toy, validation=toy)
-    assert "300/300 samples" in capsys.readouterr().out
+    assert "300/300 samples" in capsys.readouterr().err
 
 
 def test_a_missing_progress_bar_names_what_to_install(toy, monkeypatch):

@@ -219,7 +219,9 @@ def test_other_files_are_refused_by_name(tmp_path):
 def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
     image = np.random.default_rng(0).integers(0, 99, (20, 22, 3), dtype=np.uint8)
     np.save(tmp_path / "image.npy", image)
-    patches = ImagePatches(tmp_path / "image.npy", (4, 5), stride=2, scale=False, no_data=3)
+    np.save(tmp_path / "mask.npy", image[:, :, 0] != 3)
+    options = {"stride": 2, "scale": False, "no_data": 3, "mask": tmp_path / "mask.npy"}
+    patches = ImagePatches(tmp_path / "image.npy", (4, 5), **options)
     model = DictionaryLearning(5, random_state=0).fit(patches)
     model.save(tmp_path / "model.somf")
     loaded = somf.load(tmp_path / "model.somf")
@@ -234,6 +236,8 @@ def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
         "image_shape": (20, 22, 3),
         "dtype": "uint8",
         "path": str(tmp_path / "image.npy"),
+        "dataset": None,
+        "mask": str(tmp_path / "mask.npy"),
     }
 
 

@@ -131,7 +131,7 @@ def test_verbose_shows_a_progress_bar(model, toy, capsys):
     noisy = DictionaryLearning(5, verbose=1, random_state=0).fit(toy)
     capsys.readouterr()
     noisy.transform(toy)
-    assert "300/300 samples" in capsys.readouterr().out
+    assert "300/300 samples" in capsys.readouterr().err
 
 
 def test_set_output_works_with_a_path(model, toy, tmp_path):

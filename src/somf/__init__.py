@@ -1,6 +1,5 @@
 """Subsampled online matrix factorization."""
 
-import logging
 from importlib.metadata import version
 
 from somf.checkpoint import Checkpoint
@@ -9,8 +8,6 @@ from somf.estimators import MatrixFactorization
 from somf.problems import NMF, DictionaryLearning, SparsePCA, load
 
 __version__ = version("somf")
-
-logging.getLogger("somf").addHandler(logging.NullHandler())  # who wants to see records says so
 
 __all__ = [
     "NMF",

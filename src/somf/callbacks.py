@@ -96,7 +96,8 @@ class EarlyStopping:
 def progress_bar() -> Iterator[Callback]:
     """Show a progress bar on the terminal or in the notebook for as long as the context lasts.
 
-    What remains of it is one line that says how far the work came.
+    On a terminal it is on stderr, since stdout is for results. What remains of it is one line that
+    says how far the work came.
     """
     with _notebook_bar() if _is_notebook() else _terminal_bar() as show:
         yield show
@@ -126,6 +127,7 @@ class _Status:
 @contextmanager
 def _terminal_bar() -> Iterator[Callback]:
     try:
+        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
     except ImportError as error:
@@ -140,7 +142,7 @@ def _terminal_bar() -> Iterator[Callback]:
         TextColumn("{task.fields[status].objective}"),
         TextColumn("{task.fields[status].unused}"),
     )
-    with Bar(*columns) as bar:
+    with Bar(*columns, console=Console(stderr=True)) as bar:
         status = _Status()
         task = bar.add_task("", total=1, status=status)
 

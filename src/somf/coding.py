@@ -75,15 +75,47 @@ class Coder:
         return total / len(ids)
 
     def stationarity_gap(self, loader: Loader, ids: Ints, ball: AtomBall) -> float:
+        """Return the stationarity gap on the given samples; see `Gradient`."""
+        gradient = Gradient(self)
+        for _, X, code, _ in self.codes(loader, ids):
+            gradient.add(X, code)
+        return gradient.stationarity_gap(ball)
+
+
+class Gradient:
+    """∇f̄(D) of the objective, summed up over samples.
+
+    By Danskin's theorem it is (D Σααᵀ − Σxαᵀ) / n at the optimal codes.
+
+    Parameters
+    ----------
+    coder : Coder
+        What computes the codes, to a small tolerance.
+    """
+
+    def __init__(self, coder: Coder) -> None:
+        self.kernels, self.D = coder.kernels, coder.D
+        self.B, self.C = (self.kernels.zeros(tuple(A.shape), A) for A in (coder.D, coder.G))
+        self.n_samples = 0
+
+    def add(self, X: Matrix, code: Array) -> None:
+        """Take a chunk into account.
+
+        Parameters
+        ----------
+        X : ndarray or csc_array of shape (b, p)
+        code : ndarray of shape (b, k)
+        """
+        self.kernels.accumulate(self.B, X, code, 1.0)
+        self.kernels.accumulate(self.C, code, code, 1.0)
+        self.n_samples += len(code)
+
+    def stationarity_gap(self, ball: AtomBall) -> float:
         """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.
 
-        By Danskin's theorem ∇f̄(D) = (D Σαα ᵀ − Σxαᵀ) / n at the optimal codes. The maximum is a
-        sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at stationary points.
+        The maximum is a sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at
+        stationary points.
         """
-        B, C = (self.kernels.zeros(tuple(A.shape), A) for A in (self.D, self.G))
-        for _, X, code, _ in self.codes(loader, ids):
-            self.kernels.accumulate(B, X, code, 1.0)
-            self.kernels.accumulate(C, code, code, 1.0)
-        D, gradient = to_host(self.D), to_host((self.D @ C - B) / len(ids))
+        D, gradient = to_host(self.D), to_host((self.D @ self.C - self.B) / self.n_samples)
         here = np.einsum("ij,ij->j", gradient, D)
         return float((here + ball.support(-gradient)).sum(dtype=np.float64))

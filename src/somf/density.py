@@ -2,8 +2,10 @@
 
 Nobody knows λ for their data, but everybody has an idea of how many atoms should explain a sample.
 How dense codes are depends on the atoms, and atoms get better at explaining samples while they are
-learned. So λ is found on a trial: a short fit to a part of the data, with all the settings of the
-real one, in which λ follows the atoms. The real fit then starts from the beginning.
+learned. So λ is found on trials: short fits to a part of the data, with all the settings of the
+real one. In the first one λ follows the atoms. But atoms follow λ too, and those at its end were
+learned with what suited others. In the second one λ stays as it was found, like in the real fit,
+which then starts from the beginning.
 """
 
 import logging
@@ -62,10 +64,17 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
     chosen, probe_ids = _trial_samples(config, source, ids, seed, n_epochs)
     D = initial_dictionary(config, source, ids, seed)
-    state = blank_state(config, D, seed, np.arange(len(chosen)))
-    loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
+    states = [blank_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
+    permutation = states[0].permutation
+    loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
     probe = Probe(kernels_for(config.device), loader.load(probe_ids), config)
-    alpha = _trial(config, state, loader, chosen, n_epochs, probe)
+    followed = _trial(config, states[0], loader, chosen, n_epochs, probe)
+    suitable = _trial(config.with_alpha(followed), states[1], loader, chosen, n_epochs, probe)
+    # With another λ atoms will be others, which was seen to double what λ does to given atoms: half
+    # of the way (of its logarithm) is enough. In fits longer than a trial codes get sparser still.
+    share = n_epochs * len(chosen) / (config.n_epochs * len(ids))
+    alpha = followed * (suitable / followed) ** (math.sqrt(share) / 2)
+    probe.check(alpha)
     logger.info(
         "alpha is %.4g for codes of which %.3g %% are not zero, found on %d samples in %.1f s",
         alpha,
@@ -92,9 +101,12 @@ def _trial_samples(
 def _trial(
     config: Config, state: State, loader: Loader, chosen: Ints, n_epochs: int, probe: "Probe"
 ) -> float:
-    """Learn from some samples; return the λ that suits the atoms at the end."""
-    alpha = probe.alpha(state.D)
-    solver = Solver(config.with_alpha(alpha), state)
+    """Learn from some samples; return the λ that suits the atoms at the end.
+
+    Where λ is still to be found, it follows the atoms.
+    """
+    follows = config.code_density is not None
+    solver = Solver(config.with_alpha(probe.alpha(state.D)) if follows else config, state)
     next_look = FIRST_LOOK
     for epoch in range(n_epochs):
         order = loader.order(chosen, state.seed, epoch)
@@ -102,12 +114,11 @@ def _trial(
         with loader.stream(batches) as minibatches:
             for batch, X in zip(batches, minibatches, strict=True):
                 solver.step(X, np.searchsorted(chosen, batch))
-                if state.n_samples_seen >= next_look:
+                if follows and state.n_samples_seen >= next_look:
                     next_look *= 2
-                    alpha = probe.alpha(state.D)
-                    solver = Solver(config.with_alpha(alpha), state)
+                    solver = Solver(config.with_alpha(probe.alpha(state.D)), state)
     solver.check()
-    return probe.alpha(state.D, is_last=True)
+    return probe.alpha(state.D)
 
 
 class Probe:
@@ -119,7 +130,14 @@ class Probe:
     X : ndarray or csc_array of shape (b, p)
         Samples on the device, features in the order of the state.
     config : Config
+
+    Attributes
+    ----------
+    is_reached : bool
+        Whether there was a λ small enough for the density that is wanted, the last time.
     """
+
+    is_reached: bool
 
     def __init__(self, kernels: Kernels, X: Matrix, config: Config) -> None:
         assert config.code_density is not None
@@ -128,14 +146,12 @@ class Probe:
         self.rows = (slice(0, X.shape[1]),)
         self.sq_norm = kernels.squared_norms(X, self.rows)
 
-    def alpha(self, D: Array, is_last: bool = False) -> float:
+    def alpha(self, D: Array) -> float:
         """Return the λ at which codes on these atoms have the density that is wanted.
 
         Parameters
         ----------
         D : ndarray of shape (p, k)
-        is_last : bool
-            Whether to warn if there is no such λ.
         """
         G = self.kernels.gram(D, self.rows)
         beta = self.kernels.correlate(self.X, D, self.rows)
@@ -154,14 +170,18 @@ class Probe:
                 low = middle
             else:
                 high = middle
-        if is_last and low == top * RANGE:
+        self.is_reached = low > top * RANGE
+        return low
+
+    def check(self, alpha: float) -> None:
+        """Warn if there was no λ that is small enough for the atoms before."""
+        if not self.is_reached:
             warnings.warn(
                 f"code_density={self.target:g} is more than codes of these samples have without a "
-                f"penalty; alpha is next to nothing, {low:.3g}.",
+                f"penalty; alpha is next to nothing, {alpha:.3g}.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=4,
             )
-        return low
 
     def _density(self, G: Array, beta: Array, alpha: float) -> float:
         code = self.kernels.zeros(tuple(beta.shape), G)

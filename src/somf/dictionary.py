@@ -1,6 +1,6 @@
 """The atoms: where they start, how they move, and what becomes of those that nobody uses."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,9 @@ from somf.penalties import AtomBall
 from somf.randomness import generator
 from somf.state import State
 from somf.typing import Array, Ints, Matrix
+
+LOOK_AHEAD = 8
+"""Minibatches before the patience with an atom runs out at which its use is looked up."""
 
 
 def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
@@ -58,6 +61,7 @@ class Dictionary:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
         self._last_known_use = to_host(state.last_used)
+        self._look: Callable[[], Ints | None] | None = None
 
     def update(self, subset: Subset) -> None:
         """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
@@ -106,7 +110,7 @@ class Dictionary:
             Whether any atom was replaced.
         """
         state = self.state
-        unused = self._find_unused()
+        unused = self._find_unused(soon=LOOK_AHEAD * len(objective))
         if unused.size == 0:
             return False
         worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
@@ -128,18 +132,29 @@ class Dictionary:
         state.n_averaged = 0
         return True
 
-    def _find_unused(self) -> Ints:
+    def _find_unused(self, soon: int) -> Ints:
         """Return the atoms whose patience has run out.
 
         On a device `last_used` runs ahead of what is known of it here. By old knowledge an atom can
-        only seem to have been idle for too long, so a look at the device is rarely needed.
+        only seem to have been idle for too long, and only if one does must somebody wait for the
+        device. A little before, news that come without waiting are asked for.
+
+        Parameters
+        ----------
+        soon : int
+            How many samples before.
         """
         state = self.state
+        news = None if self._look is None else self._look()
+        if news is not None:
+            self._last_known_use, self._look = np.maximum(self._last_known_use, news), None
 
-        def out_of_patience() -> Ints:
-            idle = state.n_samples_seen - self._last_known_use
-            return np.flatnonzero(idle >= state.patience)
+        def patience_left() -> Ints:
+            left: Ints = state.patience - (state.n_samples_seen - self._last_known_use)
+            return left
 
-        if out_of_patience().size > 0:
+        if (patience_left() <= 0).any():
             self._last_known_use = to_host(state.last_used)
-        return out_of_patience()
+        elif self._look is None and (patience_left() <= soon).any():
+            self._look = self.kernels.look_later(state.last_used)
+        return np.flatnonzero(patience_left() <= 0)

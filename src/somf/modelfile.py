@@ -209,7 +209,7 @@ def _state(tensors: dict[str, Array], counters: dict[str, int]) -> State:
 
 def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
     """Return the geometry of patches with tuples where JSON has lists, or raise ValueError."""
-    image_shape, no_data, path = given["image_shape"], given["no_data"], given["path"]
+    image_shape, no_data = given["image_shape"], given["no_data"]
     patches = {
         "patch_size": _sizes(given["patch_size"]),
         "stride": _sizes(given["stride"]),
@@ -218,13 +218,17 @@ def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
         "no_data": no_data if no_data is None else float(no_data),
         "image_shape": (*_sizes(image_shape[:2]), *map(int, image_shape[2:])),
         "dtype": np.dtype(str(given["dtype"])).name,
-        "path": path if path is None else str(path),
+        **{name: _word(given.get(name)) for name in ("path", "dataset", "mask")},
     }
     n_values = math.prod((*patches["patch_size"], *patches["image_shape"][2:]))
     is_flag = [isinstance(patches[name], bool) for name in ("center", "scale")]
     if n_values != n_features or len(image_shape) > 3 or not all(is_flag):
         raise ValueError("its patches are not those of its components")
     return patches
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _sizes(pair: Any) -> tuple[int, int]:

@@ -57,8 +57,9 @@ class OnlineSurrogate:
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         b = len(code)
         w = minibatch_weight(self.state.n_samples_seen, b, self.learning_rate)
-        self.kernels.accumulate(self.state.B, X, code * (w / b), 1.0 - w)
-        self.kernels.accumulate(self.state.C, code, code * (w / b), 1.0 - w)
+        share = code * (w / b)
+        self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
+        self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
 
 
 class IncrementalSurrogate:

@@ -3,6 +3,7 @@
 import inspect
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
@@ -40,7 +41,7 @@ def test_choices_are_those_that_are_checked():
     assert OPTIONS["masks"].type.choices == config.MASKS
     assert OPTIONS["surrogate"].type.choices == config.SURROGATES
     assert OPTIONS["code_estimator"].type.choices == config.CODE_ESTIMATORS
-    assert OPTIONS["init"].type.choices == config.INITS
+    assert OPTIONS["init"].metavar == "|".join([*config.INITS, "FILE"])
     assert OPTIONS["device"].type.choices == config.DEVICES
     assert OPTIONS["dtype"].type.choices == tuple(dtype.name for dtype in config.DTYPES)
 
@@ -81,6 +82,20 @@ def test_options_reach_the_estimator(somf_command):
     assert (model.masks, model.dtype, model.random_state) == ("bernoulli", "float32", 3)
 
 
+def test_initial_atoms_may_come_from_a_file(somf_command):
+    atoms = np.load("rows.npy")[:4]
+    np.save("atoms.npy", atoms)
+    somf_command("fit rows.npy --components 4 --init atoms.npy -o rows.somf")
+    model = somf.load("rows.somf")
+    np.testing.assert_array_equal(model.init, atoms)
+    same = somf.DictionaryLearning(4, init=atoms, random_state=0).fit("rows.npy")
+    np.testing.assert_array_equal(model.components_, same.components_)
+    somf_command("fit rows.npy --components 4 --init rows.somf -o more.somf")
+    np.testing.assert_array_equal(somf.load("more.somf").init, model.components_)
+    somf_command("fit rows.npy --init rows.somf -o wrong.somf", code=2)
+    assert "init must have n_components=100 rows, got 4" in " ".join(somf_command.errors.split())
+
+
 def test_a_reduction_may_be_left_to_the_fit(somf_command):
     somf_command("fit rows.npy --components 4 --reduction auto -o rows.somf")
     assert somf.load("rows.somf").reduction == "auto"
@@ -108,6 +123,7 @@ def test_a_density_is_a_wish_for_alpha(somf_command):
         ("--density 2", "Invalid value for --density: code_density must be strictly between"),
         ("--problem sparse-pca --density 0.1", "alpha must be a number where l1_ratio is 0"),
         ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
+        ("--init sample", "'sample' is not 'samples' or 'random', and no file"),
         ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),
         ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
         ("--patches 0x3", "'0x3' is not of the form"),

@@ -46,11 +46,37 @@ def start(line):
     )
 
 
+def start_on_terminal(line):
+    """Start a command whose stderr is a terminal; return also the terminal, to read from."""
+    pty = pytest.importorskip("pty", reason="there are no such terminals")
+    terminal, stderr = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "somf", *shlex.split(line)],
+        env=ENVIRONMENT | {"TERM": "xterm", "COLUMNS": "120"},
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+    )
+    os.close(stderr)
+    return process, terminal
+
+
+def everything_from(terminal):
+    """Read from a terminal until nobody writes to it any more."""
+    said = b""
+    while True:
+        try:
+            said += os.read(terminal, 2**16)
+        except OSError:  # the other end is closed
+            os.close(terminal)
+            return said.decode()
+
+
 def end(process, code=0):
     """Wait for a command; return what it has said on stdout and stderr."""
     out, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == code, errors
-    assert "Traceback" not in errors
+    assert "Traceback" not in (errors or "")
     return out, errors
 
 
@@ -80,6 +106,32 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
     assert score["objective"] == pytest.approx(model.objective(patches))
     assert score["stationarity_gap"] == pytest.approx(model.stationarity_gap(patches))
     assert {"atoms.png", "report.html", "demo"} <= set(os.listdir())
+
+
+def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
+    somf.DictionaryLearning(6, random_state=0).fit("rows.npy").save("rows.somf")
+    lines = (
+        "fit rows.npy --components 6 --json -o more.somf",
+        "score rows.somf rows.npy --gap --json",
+    )
+    for process, terminal in [start_on_terminal(line) for line in lines]:
+        assert "300/300 samples" in everything_from(terminal)
+        assert json.loads(end(process)[0])["atoms"] == 6
+    process, terminal = start_on_terminal("score rows.somf rows.npy --quiet")
+    assert everything_from(terminal) == ""
+    assert end(process)[0] == ""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_how_to_resume_is_told_also_beside_a_progress_bar():
+    process, terminal = start_on_terminal(f"{LONG} --checkpoint rows.checkpoint")
+    said = ""
+    while "/s" not in said:  # the rate, which a bar has only once learning goes on
+        said += os.read(terminal, 2**16).decode()
+    process.send_signal(signal.SIGINT)
+    said = everything_from(terminal)
+    end(process, 130)
+    assert "the same call of fit goes on" in " ".join(said.split())
 
 
 def test_exit_codes_and_stderr_tell_scripts_what_is_wrong():

@@ -1,5 +1,6 @@
 """Minibatches on a device are those on the host."""
 
+import gc
 import threading
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 
 from somf.data import ImagePatches, Loader, as_source, loader_for
 from somf.kernels.host import to_host
-from tests.gpu import NEEDS_CUDA
+from tests.gpu import NEEDS_CUDA, NEEDS_GPU
 
 pytestmark = NEEDS_CUDA
 FLOAT = np.dtype(np.float32)
@@ -98,3 +99,35 @@ def test_minibatches_come_in_order_and_no_thread_stays():
             np.testing.assert_array_equal(to_host(batch), X[ids])
     left = set(threading.enumerate()) - before
     assert not [thread for thread in left if thread.name.startswith("somf-reader")]
+
+
+@NEEDS_GPU
+def test_a_large_array_is_pinned_while_somebody_reads_it():
+    from somf.data.uploading import WORTH_PINNING, tensor_of
+
+    X = np.random.default_rng(0).random((WORTH_PINNING // 4096, 1024), dtype=np.float32)
+    loaders = [loader_for("cuda", as_source(part), FLOAT) for part in (X, X[5:])]
+    assert tensor_of(X).is_pinned()
+    np.testing.assert_array_equal(to_host(loaders[1].load(np.array([3, 1]))), X[[8, 6]])
+    del loaders[0]
+    gc.collect()
+    np.testing.assert_array_equal(to_host(loaders[0].load(np.array([3, 1]))), X[[8, 6]])
+    del loaders[0]
+    gc.collect()
+    assert not tensor_of(X).is_pinned()
+
+
+@NEEDS_GPU
+def test_an_array_that_cannot_be_pinned_is_sent_by_way_of_other_memory():
+    import torch
+
+    from somf.data.uploading import WORTH_PINNING
+
+    X = np.random.default_rng(0).random((WORTH_PINNING // 4096 + 8, 1024), dtype=np.float32)
+    begin = X.ctypes.data + 4096 - X.ctypes.data % 4096
+    assert int(torch.cuda.cudart().cudaHostRegister(begin, 4096, 0)) == 0
+    try:
+        loader = loader_for("cuda", as_source(X), FLOAT)
+        np.testing.assert_array_equal(to_host(loader.load(np.array([3, 1]))), X[[3, 1]])
+    finally:
+        torch.cuda.cudart().cudaHostUnregister(begin)

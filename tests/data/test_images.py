@@ -44,6 +44,19 @@ def write_npy(path, image):
     return path
 
 
+def write_hdf5(path, image, **options):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    with h5py.File(path, "w") as file:
+        file.create_dataset("scene/cube", data=image, **options)
+    return path
+
+
+def write_zarr(path, image, **options):
+    zarr = pytest.importorskip("zarr", reason="Zarr needs somf[zarr]")
+    zarr.create_array(path, data=image, **options)
+    return path
+
+
 def planar(path):
     return write_tiff(
         path / "x.tif", np.moveaxis(CUBE, 2, 0), planarconfig="separate", photometric="minisblack"
@@ -63,12 +76,19 @@ def planar(path):
         (lambda at: write_tiff(at / "x.tif", PHOTO, compression="zlib"), PHOTO, True),
         (lambda at: write_tiff(at / "x.tif", PHOTO, compression="lzw", tile=(16, 16)), PHOTO, True),
         (lambda at: write_mat(at / "x.mat", scene=CUBE, line=np.ones((1, 4))), CUBE, False),
+        (lambda at: write_hdf5(at / "x.h5", CUBE), CUBE, True),
+        (lambda at: write_hdf5(at / "x.h5", CUBE.astype(">u2")), CUBE.astype(">u2"), True),
+        (lambda at: write_hdf5(at / "x.he5", CUBE, chunks=(2, 3, 4)), CUBE, False),
+        (lambda at: write_hdf5(at / "x.h5", CUBE, compression="gzip"), CUBE, False),
+        (lambda at: write_zarr(at / "x.zarr", CUBE, chunks=(4, 5, 2)), CUBE, False),
+        (lambda at: write_zarr(at / "x", CUBE[:, :, 0]), CUBE[:, :, 0], False),
         (lambda at: write_photo(at / "x.png", PHOTO), PHOTO, False),
         (lambda at: write_photo(at / "x.png", PHOTO[:, :, 1]), PHOTO[:, :, 1], False),
     ],
     ids=[
         "npy", "ENVI BIP", "ENVI BSQ", "ENVI BIL", "TIFF", "planar TIFF", "grey TIFF",
-        "compressed TIFF", "tiled TIFF", "MATLAB", "PNG", "grey PNG",
+        "compressed TIFF", "tiled TIFF", "MATLAB", "HDF5", "big-endian HDF5", "chunked HDF5",
+        "compressed HDF5", "Zarr", "grey Zarr", "PNG", "grey PNG",
     ],
 )  # fmt: skip
 def test_an_image_is_read_as_it_was_written(tmp_path, write, expected, is_mapped):
@@ -232,6 +252,47 @@ def test_a_file_must_hold_one_image(tmp_path):
         open_image(write_npy(tmp_path / "x.npy", CUBE[0, 0]))
     with pytest.raises(DamagedFileError, match="complex128"):
         open_image(write_npy(tmp_path / "x.npy", CUBE * 1j))
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_chunks_are_unpacked_one_band_after_the_other_into_a_file_if_they_are_large(
+    tmp_path, monkeypatch, kind
+):
+    write = write_hdf5 if kind == "h5" else write_zarr
+    path = write(tmp_path / f"x.{kind}", CUBE, chunks=(2, 3, 4))
+    monkeypatch.setattr("somf.data.images.BAND_BYTES", 1)
+    monkeypatch.setattr("somf.kernels.host.SCRATCH_BYTES", 1)
+    image, _ = open_image(path)
+    assert isinstance(image, np.memmap)
+    np.testing.assert_array_equal(image, CUBE)
+
+
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_a_dataset_may_say_what_stands_for_no_data(tmp_path, kind):
+    write = write_hdf5 if kind == "h5" else write_zarr
+    path = write(tmp_path / f"x.{kind}", CUBE)
+    if kind == "h5":
+        import h5py
+
+        with h5py.File(path, "r+") as file:
+            file["scene/cube"].attrs["_FillValue"] = CUBE[:1, 0, 0]  # netCDF has arrays of one
+    else:
+        import zarr
+
+        zarr.open_array(path).attrs["_FillValue"] = int(CUBE[0, 0, 0])
+    assert open_image(path)[1] == CUBE[0, 0, 0]
+
+
+def test_a_mask_may_be_a_file(tmp_path):
+    mask = np.ones(CUBE.shape[:2], dtype=bool)
+    mask[:4] = False
+    path = write_npy(tmp_path / "mask.npy", mask)
+    patches, same = ImagePatches(CUBE, 3, mask=path), ImagePatches(CUBE, 3, mask=mask)
+    np.testing.assert_array_equal(patches.positions, same.positions)
+    assert (patches.geometry["mask"], same.geometry["mask"]) == (str(path), None)
+    write_npy(tmp_path / "mask.npy", mask.astype(float))
+    with pytest.raises(DamagedFileError, match=r"mask must hold booleans .*float64.*mask\.npy"):
+        ImagePatches(CUBE, 3, mask=path)
 
 
 def test_unknown_kinds_and_missing_files_are_named(tmp_path):

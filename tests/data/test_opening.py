@@ -263,7 +263,7 @@ def test_a_damaged_chunk_of_an_hdf5_file_is_named_when_it_is_read(hdf5):
 
 def test_an_hdf5_dataset_must_be_a_matrix_and_be_named_if_there_are_several(hdf5):
     path = hdf5(cube=(np.ones((3, 4, 5)), {}), line=(np.ones(5), {}))
-    fails(path, "dataset must name the matrix to read .* which holds none")
+    fails(path, "dataset must name what to read .* which holds none")
     fails(path, "must have 2 dimensions, got shape", dataset="cube")
     fails(path, "dataset must be one of", dataset="nothing")
     path = hdf5(a=(X, {}), b=(X, {}))

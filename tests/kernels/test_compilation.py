@@ -11,7 +11,7 @@ import itertools
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from somf.kernels import cuda_atoms, cuda_codes, cuda_patches
+from somf.kernels import cuda_atoms, cuda_codes, cuda_patches, cuda_rows
 
 def compile(kernel, types, constants, n_warps):
     signature = dict(types) | {name: "constexpr" for name in constants}
@@ -21,7 +21,7 @@ def compile(kernel, types, constants, n_warps):
 for real in ("*fp32", "*fp64"):
     codes = dict.fromkeys("grams beta sq_norm code objective gap values settings".split(), real)
     codes |= dict(gram_stride="i32", places="*i32", k="i32", max_rounds="i32")
-    for K, n_warps in ((16, 1), (1024, 4)):
+    for K, n_warps in ((cuda_codes.SMALLEST_WIDTH, 1), (1024, 4)):
         for positive, l1, l2 in ((False, True, False), (True, True, True), (True, False, False)):
             constants = dict(POSITIVE=positive, HAS_L1=l1, HAS_L2=l2, K=K)
             compile(cuda_codes._descend, codes, constants, n_warps)
@@ -36,6 +36,12 @@ for real in ("*fp32", "*fp64"):
         for pixels in ("*fp32", "*i16"):
             constants = dict(CENTER=yes, SCALE=yes, BLOCK=4096)
             compile(cuda_patches._cut, dict(pixels=pixels) | patches, constants, 16)
+    for numbers, unsigned in (("*fp32", False), ("*fp64", False), ("*i16", True), ("*i64", False)):
+        rows = dict(source=numbers, picked="*i64", places="*i64", rows=real, n_bad="*i32")
+        rows |= dict(b="i32", p="i32")
+        constants = dict(HAS_PLACES=True, UNSIGNED=unsigned)
+        constants |= dict(N_PROGRAMS=cuda_rows.N_PROGRAMS, BLOCK=cuda_rows.ENTRIES_AT_ONCE)
+        compile(cuda_rows._arrange, rows, constants, 1)
 print("all compiled")
 """
 

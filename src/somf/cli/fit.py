@@ -1,6 +1,6 @@
 """``somf fit``: from a file of data to a file with a model."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import click
@@ -47,9 +47,9 @@ def fit(
     """Learn a dictionary of DATA, and write it to a model file.
 
     DATA is a file (.npy, CSR .npz, HDF5, Zarr, raw numbers), several of them, a pattern, or with
-    --patches an image (.npy, ENVI, TIFF, .mat, PNG, JPEG). Beside the model there will be a TOML
-    file that repeats the run. With --checkpoint, a run that was ended by whatever goes on if it is
-    called again as it was.
+    --patches an image (.npy, HDF5, Zarr, ENVI, TIFF, .mat, PNG, JPEG). Beside the model there will
+    be a TOML file that repeats the run. With --checkpoint, a run that was ended by whatever goes on
+    if it is called again as it was.
     """
     if not data:
         raise click.UsageError("Missing argument 'DATA...'.")
@@ -60,9 +60,10 @@ def fit(
     toml = f"{output}.toml"
     check_free(output, toml, force=force)
     source, held_out = open_data(data, flags), _validation(validation, flags)
-    with naming(data):
+    with naming(data, source):
         estimator.fit(source, validation=held_out)
-    estimator.save(output, state=state)
+    # Whether somebody was looking is of no matter to the model.
+    estimator.set_params(verbose=0).save(output, state=state)
     run = {
         "data": data,
         "output": output,
@@ -70,7 +71,10 @@ def fit(
         "state": state or None,
         "problem": problem,
     }
-    write(toml, fit, run | asdict(flags) | _parameters_in_use(estimator))
+    in_use = _parameters_in_use(estimator)
+    if options["init"] is not None:
+        in_use["init"] = options["init"]  # the name of a file, rather than what is in it
+    write(toml, fit, run | asdict(flags) | in_use)
     talk.result({"model": output, "repeat_with": toml, **_summary(estimator)})
 
 
@@ -81,7 +85,7 @@ def _validation(given: str | None, flags: Flags) -> Any:
     try:
         return float(given)
     except ValueError:
-        return open_data([given], flags)
+        return open_data([given], replace(flags, mask=None))  # a mask is one of an image
 
 
 def _parameters_in_use(estimator: MatrixFactorization) -> dict[str, Any]:

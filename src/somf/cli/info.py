@@ -7,17 +7,23 @@ import click
 import numpy as np
 
 from somf import modelfile
-from somf.cli.opening import Flags, open_data, raw_dtype, raw_shape
-from somf.cli.parameters import option_for, with_options
+from somf.cli.opening import Flags, dataset, open_data, raw_dtype, raw_shape
+from somf.cli.parameters import with_options
 from somf.cli.talk import Talk, examples, talking
-from somf.data import CsrSource, Source, open_source
-from somf.data.images import READERS, open_image
+from somf.data import CsrSource, Source
+from somf.data.images import (
+    READERS,
+    STORED,
+    declared_no_data,
+    kind_of,
+    open_image,
+    open_stored,
+)
 from somf.data.numpyfiles import map_npy
-from somf.data.opening import HDF5, IMAGES
 from somf.estimators import MatrixFactorization
 from somf.problems import load
 
-DATA = (".npy", ".npz", ".zarr", *HDF5, *IMAGES)
+DATA = (".npz", *READERS)
 """Kinds of files that are data; all others are models and checkpoints."""
 
 N_SAMPLES = 32
@@ -32,31 +38,37 @@ N_SAMPLES = 32
 )
 @click.argument("path")
 @talking
-@with_options(option_for("dataset", open_source), raw_shape, raw_dtype)
+@with_options(dataset, raw_shape, raw_dtype)
 def info(path: str, talk: Talk, **options: Any) -> None:
     """Say what a file is: data, a model or a checkpoint."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path!r}.")
-    kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
-    if _is_image(path, kind):
-        talk.result(_image(path))
-    elif kind in DATA or os.path.isdir(path) or any(options.values()):
+    kind = kind_of(path)
+    if _is_image(path, kind, options["dataset"]):
+        talk.result(_image(path, kind, options["dataset"]))
+    elif kind in DATA or any(options.values()):
         talk.result(_matrix(path, open_data([path], Flags(**options))))
     else:
         talk.result(_model(path, load(path)))
 
 
-def _is_image(path: str, kind: str) -> bool:
+def _is_image(path: str, kind: str, dataset: str | None) -> bool:
+    if kind in STORED:
+        return len(open_stored(path, dataset).shape) == 3
     return kind in READERS and (kind != ".npy" or map_npy(path).ndim == 3)
 
 
-def _image(path: str) -> dict[str, Any]:
-    image, no_data = open_image(path)
+def _image(path: str, kind: str, dataset: str | None) -> dict[str, Any]:
+    if kind in STORED:  # which are not unpacked for this
+        image = open_stored(path, dataset)
+        no_data = declared_no_data(image)
+    else:
+        image, no_data = open_image(path, dataset)
     return {
         "what": "an image: say --patches 16x16, or another size, to learn from it",
         "shape": list(image.shape),
         "dtype": image.dtype.name,
-        "bytes": os.path.getsize(path),
+        "bytes": os.path.getsize(path) if os.path.isfile(path) else None,
         "no_data": no_data,
     }
 

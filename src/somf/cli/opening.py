@@ -11,13 +11,13 @@ import click
 
 from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
-from somf.data.images import READERS
+from somf.data.images import READERS, kind_of
 from somf.data.opening import IMAGES
 from somf.estimators import MatrixFactorization
 from somf.tensorfile import DamagedFileError
 
-ROWS = "none"
-"""The value of --patches that asks for the rows of a matrix."""
+NONE = "none"
+"""What to say to --patches and --mask where a model would else have the last word."""
 
 
 def size(value: Any) -> tuple[int, int]:
@@ -32,7 +32,7 @@ def size(value: Any) -> tuple[int, int]:
 
 def size_or_none(value: Any) -> tuple[int, int] | str:
     """Return two numbers, or the word that asks for rows."""
-    return ROWS if value == ROWS else size(value)
+    return NONE if value == NONE else size(value)
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,20 @@ class Flags:
     center: bool | None = None
     scale: bool | None = None
     no_data: float | None = None
+    mask: str | None = None
     dataset: str | None = None
     raw_shape: tuple[int, int] | None = None
     raw_dtype: str | None = None
     transposed: bool | None = None
 
 
-FOR_PATCHES = ("stride", "center", "scale", "no_data")
-FOR_ROWS = ("dataset", "raw_shape", "raw_dtype", "transposed")
+FOR_PATCHES = ("stride", "center", "scale", "no_data", "mask")
+FOR_ROWS = ("raw_shape", "raw_dtype", "transposed")
+
+dataset = click.Option(
+    ["--dataset"],
+    help="Name of the matrix or image in an HDF5, Zarr or .mat file; needed if there are several.",
+)
 
 raw_shape = click.Option(
     ["--raw-shape"], type=size, metavar="NxP", help="Rows and columns of a file of raw numbers."
@@ -85,7 +91,14 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
         option_for("center", ImagePatches, default=default),
         option_for("scale", ImagePatches, default=default),
         option_for("no_data", ImagePatches),
-        option_for("dataset", open_source),
+        click.Option(
+            ["--mask"],
+            metavar="FILE",
+            help="Image of one channel that is zero where there is no data; only patches that lie "
+            "wholly inside are taken. A model remembers it for the image that it was learned from; "
+            "'none' takes all patches.",
+        ),
+        dataset,
         raw_shape,
         raw_dtype,
         option_for("transposed", open_source),
@@ -110,8 +123,8 @@ def open_data(
     """
     geometry = None if model is None else getattr(model, "patches_", None)
     wants_rows = flags.patches is None and geometry is None
-    can_be_image = _kind(paths[0]) in READERS
-    if flags.patches == ROWS or wants_rows or (flags.patches is None and not can_be_image):
+    can_be_image = kind_of(paths[0]) in READERS
+    if flags.patches == NONE or wants_rows or (flags.patches is None and not can_be_image):
         _check_not_given(flags, FOR_PATCHES, "for patches: say --patches 16x16, or another size")
         return _rows(paths, flags)
     _check_not_given(flags, FOR_ROWS, "for matrices, not for --patches")
@@ -137,6 +150,12 @@ def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:
         "center": setting("center", True),
         "scale": setting("scale", True),
     }
+    # These belong to a file rather than to how patches are cut out.
+    known = geometry if _is_same_file(path, geometry.get("path")) else {}
+    for name in ("dataset", "mask"):
+        settings[name] = getattr(flags, name) or known.get(name)
+    if settings["mask"] == NONE:
+        settings["mask"] = None
     patches = ImagePatches(path, patch_size, **settings, no_data=flags.no_data)
     if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
         # This file does not say which value stands for no data, but that of the model did.
@@ -148,9 +167,14 @@ def _patches(path: str, flags: Flags, geometry: dict[str, Any]) -> ImagePatches:
     return patches
 
 
+def _is_same_file(path: str, other: str | None) -> bool:
+    is_there = other is not None and os.path.exists(path) and os.path.exists(other)
+    return is_there and os.path.samefile(path, str(other))
+
+
 def _rows(paths: Sequence[str], flags: Flags) -> Source:
     for path in paths:
-        if os.path.isfile(path) and _kind(path) in IMAGES:
+        if os.path.isfile(path) and kind_of(path) in IMAGES:
             raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
     try:
         return open_source(
@@ -163,24 +187,23 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
     except TypeError as error:  # NumPy does not know the type
         raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
     except DamagedFileError as error:
-        if "got 3D array" in str(error):
+        if re.search("got 3D array|must have 2 dimensions|holds none", str(error)):
             raise DamagedFileError(
-                f"{paths[0]!r} is an array of three dimensions. If it is an image, say "
-                "--patches 16x16, or another size."
+                f"{paths[0]!r} does not hold a matrix. If it is an image, say --patches 16x16, "
+                "or another size."
             ) from error
         raise
 
 
 @contextmanager
-def naming(paths: Sequence[str]) -> Iterator[None]:
+def naming(paths: Sequence[str], source: Source | None) -> Iterator[None]:
     """Let errors about data, which is read long after it was opened, name the file."""
     try:
         yield
     except ValueError as error:
-        if any(path in str(error) for path in paths):
+        if isinstance(source, ImagePatches) and "got NaN" in str(error):
+            error.add_note("If NaN stands for no data, say --no-data nan.")
+        if not paths or any(path in str(error) for path in paths):
             raise
-        raise DamagedFileError(f"{', '.join(paths)}: {error}") from error
-
-
-def _kind(path: str) -> str:
-    return os.path.splitext(path)[1].lower()
+        notes = getattr(error, "__notes__", ())
+        raise DamagedFileError(" ".join([f"{', '.join(paths)}: {error}", *notes])) from error

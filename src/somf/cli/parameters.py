@@ -1,6 +1,7 @@
 """Options made of the parameters of the estimators: their signatures and docstrings say it all."""
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -8,9 +9,11 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from somf.config import AUTO, Config
+from somf.config import AUTO, INITS, Config
+from somf.data.numpyfiles import map_npy
 from somf.estimators import MatrixFactorization
-from somf.problems import NMF, DictionaryLearning, SparsePCA
+from somf.problems import NMF, DictionaryLearning, SparsePCA, load
+from somf.typing import Array
 
 PROBLEMS: dict[str, type[MatrixFactorization]] = {
     "dictionary-learning": DictionaryLearning,
@@ -79,18 +82,27 @@ def option_for(name: str, thing: Any, default: str | None = None) -> click.Optio
         value = inspect.signature(thing).parameters[name].default
         default = "" if value in (None, inspect.Parameter.empty) else str(value)
         default = default.lower() if is_switch else default
+    if re.search(r"\} or array", kind):
+        text += " FILE is .npy, or a model whose atoms are taken."
     return click.Option(
         [f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag, name],
         type=click.BOOL if is_switch else _type(kind),
         default=None,
         help=f"{text}  [default: {default}]" if default else text,
-        metavar="FLOAT|auto" if "float or" in kind else None,
+        metavar=_metavar(kind),
     )
+
+
+def _metavar(kind: str) -> str | None:
+    """Return what to call the value of an option that may be one of several things."""
+    if words := re.match(r"\{(.*?)\} or array", kind):
+        return "|".join([*re.findall(r'"(.*?)"', words[1]), "FILE"])
+    return f"FLOAT|{AUTO}" if "float or" in kind else None
 
 
 def _type(kind: str) -> Any:
     """Return the type of an option, given that of a parameter in the words of its docstring."""
-    if choices := re.match(r"\{(.*?)\}", kind):
+    if choices := re.match(r"\{(.*?)\}(?! or)", kind):
         return click.Choice(re.findall(r'"(.*?)"', choices[1]))
     return next((t for start, t in TYPES.items() if kind.startswith(start)), click.STRING)
 
@@ -151,6 +163,8 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
     given = _settle_density(given)
     for name in given.keys() - set(inspect.signature(kind).parameters):
         raise click.UsageError(f"{flag_of(name)} is not an option of --problem {problem}.")
+    if given.get("init", INITS[0]) not in INITS:
+        given["init"] = _atoms(given["init"])
     estimator = kind(**given, verbose=verbose)
     try:
         Config.from_params(vars(estimator))
@@ -159,6 +173,14 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
         hint = flag_of(name) if name in options else None
         raise click.BadParameter(str(error), param_hint=hint) from error
     return estimator
+
+
+def _atoms(path: str) -> Array:
+    """Return the atoms in a file, of shape (n_components, n_features)."""
+    if not os.path.isfile(path):
+        words = " or ".join(map(repr, INITS))
+        raise click.BadParameter(f"{path!r} is not {words}, and no file.", param_hint="--init")
+    return map_npy(path) if path.lower().endswith(".npy") else load(path).components_
 
 
 def _settle_density(given: dict[str, Any]) -> dict[str, Any]:

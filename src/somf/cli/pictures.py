@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from somf.cli.files import check_free, force_option
-from somf.cli.opening import OF_THE_MODEL, Flags, data_options, open_data
+from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
@@ -55,9 +55,10 @@ def plot(
     if kind == "usage" and not data:
         raise click.UsageError("--kind usage takes DATA, whose codes are counted.")
     check_free(output, force=force)
-    estimator = load(model)
+    estimator = load(model).set_params(verbose=talk.verbose)
     source = open_data(data, Flags(**options), estimator) if data else None
-    _draw(estimator, source, kind, output)
+    with naming(data, source):
+        _draw(estimator, source, kind, output)
     talk.result({"picture": output})
 
 
@@ -111,9 +112,10 @@ def report(
     from somf.report import write_report
 
     check_free(output, force=force)
-    estimator = load(model)
+    estimator = load(model).set_params(verbose=talk.verbose)
     source = open_data(data, Flags(**options), estimator) if data else None
     toml = f"{model}.toml"
     command = f"somf fit --config {toml} --force" if os.path.exists(toml) else None
-    write_report(estimator, output, data=source, command=command)
+    with naming(data, source):
+        write_report(estimator, output, data=source, command=command)
     talk.result({"report": output})

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TextIO
+from typing import Any
 
 import click
 
@@ -34,7 +34,7 @@ class Talk:
     @property
     def verbose(self) -> int:
         """The parameter of the estimators: a progress bar if somebody is looking."""
-        return int(not self.quiet and not self.as_json and sys.stdout.isatty())
+        return int(not self.quiet and sys.stderr.isatty())
 
     def say(self, text: str) -> None:
         """Say something that is of no interest to programs."""
@@ -93,8 +93,12 @@ def _strict(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class Listener(logging.StreamHandler[TextIO]):
+class Listener(logging.Handler):
     """Passes on what is logged to stderr, as it is."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Say it on what is stderr now: a progress bar lets others write above it."""
+        click.echo(self.format(record), err=True)
 
 
 def _warn(message: Warning | str, *_: Any, **__: Any) -> None:

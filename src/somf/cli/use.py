@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import click
-import numpy as np
 
 from somf.cli.files import check_free, force_option, replacing
 from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
@@ -13,8 +12,8 @@ from somf.cli.parameters import Function, option_for, with_options
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
+from somf.measurement import Measurement
 from somf.problems import load
-from somf.typing import Array
 
 
 def model_and_data(command: Function) -> Callable[..., Any]:
@@ -68,7 +67,7 @@ def transform(
         )
     check_free(output, force=force)
     estimator, source = open_both(model, data, talk, options)
-    with naming(data), replacing(output) as name:
+    with naming(data, source), replacing(output) as name:
         shape = estimator.transform(source, out=name, sparse=kind == ".npz").shape
     talk.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
 
@@ -79,7 +78,11 @@ def transform(
         "somf score rows.somf rows.npy --gap --json",
     )
 )
-@click.option("--gap", is_flag=True, help="Compute also the stationarity gap, in another pass.")
+@click.option(
+    "--gap",
+    is_flag=True,
+    help="Compute also the stationarity gap, for which codes are more precise.",
+)
 @talking
 @model_and_data
 def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: Any) -> None:
@@ -89,43 +92,17 @@ def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: A
     how far the atoms are from a stationary point of the objective on this data.
     """
     estimator, source = open_both(model, data, talk, options)
-    usage = Usage((source.shape[0], len(estimator.components_)), estimator.components_.dtype)
-    with naming(data):
-        estimator.transform(source, out=usage)
+    with naming(data, source):
+        found = Measurement.of(estimator, source, with_gap=gap)
+    n_atoms = len(found.usage)
     talk.result(
         {
-            "samples": source.shape[0],
-            "objective": estimator.objective(source),
-            "density": usage.density,
-            "atoms_per_sample": usage.density * usage.shape[1],
-            "atoms_used": int(np.count_nonzero(usage.counts)),
-            "atoms": usage.shape[1],
-            "stationarity_gap": estimator.stationarity_gap(source) if gap else None,
+            "samples": found.n_samples,
+            "objective": found.objective,
+            "density": found.density,
+            "atoms_per_sample": found.density * n_atoms,
+            "atoms_used": n_atoms - found.n_unused,
+            "atoms": n_atoms,
+            "stationarity_gap": found.stationarity_gap,
         }
     )
-
-
-class Usage:
-    """Something that codes can be written to, and that only counts how often atoms are used.
-
-    Parameters
-    ----------
-    shape : tuple of (int, int)
-    dtype : numpy.dtype
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_components,)
-    """
-
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.shape, self.dtype = shape, dtype
-        self.counts = np.zeros(shape[1], dtype=np.int64)
-
-    def __setitem__(self, rows: slice, code: Array) -> None:
-        self.counts += np.count_nonzero(code, axis=0)
-
-    @property
-    def density(self) -> float:
-        """The fraction of entries that are not zero."""
-        return float(self.counts.sum() / (self.shape[0] * self.shape[1]))

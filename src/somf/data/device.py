@@ -1,11 +1,10 @@
 """Minibatches in the memory of a GPU."""
 
 import threading
-import warnings
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,20 +13,22 @@ import torch
 from somf.data.loader import Loader, check_finite
 from somf.data.patches import ImagePatches
 from somf.data.readahead import read_ahead
-from somf.data.source import Source
+from somf.data.source import ArraySource, Source
+from somf.data.uploading import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
+from somf.kernels.cuda_rows import arrange_rows
 from somf.typing import Array, Ints, Matrix
+
+BATCHES_AHEAD = 2
+"""Minibatches of a pinned array on their way while another one is worked on."""
 
 READING_THREADS = 2
 """While one waits for the device to look at its minibatch, the other begins the next one."""
 
-PIECE_BYTES, N_PIECES, COPYING_THREADS = 2**25, 3, 8
-"""Pinned memory of a reading thread, and the threads that fill it."""
-
 
 class DeviceLoader(Loader):
-    """Reads rows as they are into pinned memory; converts, permutes and checks them on the device.
+    """Sends rows as they are; converts, permutes and checks them on the device.
 
     All of this happens in the background, on a stream of its own, while the device computes. An
     image whose patches are the samples goes to the device once, and patches are cut out there.
@@ -48,29 +49,37 @@ class DeviceLoader(Loader):
     ) -> None:
         super().__init__(source, dtype, permutation, non_negative, name)
         self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
-        self._order = None if permutation is None else cuda.to_device(permutation)
+        self._places = None if permutation is None else cuda.to_device(self._column)
         self._reading = threading.local()
         on_gpu = cuda.DEVICE.type == "cuda"
         self._computing = torch.cuda.current_stream() if on_gpu else None
         self._image: DeviceImage | None = None
         if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
-            self._image = DeviceImage(source, self._order, self._floating)
+            self._image = DeviceImage(source, permutation, self._floating)
             self._warn_if_negative(self._image.has_negatives)
+        self._pinned: PinnedArray | None = None
+        if isinstance(source, ArraySource) and source.is_in_memory:
+            self._pinned = pinned(source.X)
         if self._computing is not None:
-            self._computing.synchronize()  # other streams are going to use the order
+            self._computing.synchronize()  # other streams are going to use the places
 
     def load(self, ids: Ints) -> Any:
         """Return samples as a minibatch on the device."""
         if self._image is None:
             return super().load(ids)
         X = self._image.patches(ids)
-        return X if self._image.is_finite else self._checked(X, ids)
+        if self._image.is_finite:
+            return X
+        return self._checked(X, bool(torch.isfinite(X).all()), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
         if self._image is not None:
             yield map(self.load, batches)
+            return
+        if self._pinned is not None:
+            yield self._read_by_device(self._pinned, batches)
             return
         fetch, n_ahead = self._planned(batches)
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
@@ -82,13 +91,33 @@ class DeviceLoader(Loader):
         with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
             yield minibatches
 
+    def _read_by_device(self, source: PinnedArray, batches: Sequence[Ints]) -> Iterator[Any]:
+        """Yield minibatches of a pinned array; the device reads some of them in advance.
+
+        The host has so little to do that a thread of its own would cost more than it saves.
+        """
+        coming: deque[tuple[Ints, Any, Any, Any]] = deque()
+        stream = torch.cuda.Stream()
+        for ids in batches:
+            with torch.cuda.stream(stream):
+                rows, n_bad = self._arranged(source.X, ids)
+                n_bad = n_bad.to("cpu", non_blocking=True)
+                coming.append((ids, rows, n_bad, stream.record_event()))
+            if len(coming) > BATCHES_AHEAD:
+                yield self._arrived(*coming.popleft())
+        while coming:
+            yield self._arrived(*coming.popleft())
+
+    def _arrived(self, ids: Ints, rows: Any, n_bad: Any, there: Any) -> Any:
+        there.synchronize()
+        rows.record_stream(self._computing)  # not to be reused before it has been worked on
+        return self._checked(rows, int(n_bad) == 0, ids)
+
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
-                rows = self._uploaded(X, picked)
-                if self._order is not None:
-                    rows = rows.index_select(1, self._order)
-                batch = self._checked(rows.to(self._floating), ids)
+                rows, n_bad = self._arranged(X, picked)
+                batch = self._checked(rows, int(n_bad) == 0, ids)
             else:
                 batch = cuda.to_device(self._sparse(X[picked], ids))
         if self._computing is not None:
@@ -107,86 +136,32 @@ class DeviceLoader(Loader):
             yield
         self._reading.stream.synchronize()
 
-    def _uploaded(self, X: Array, picked: Ints) -> Any:
-        """Return rows of an array on the device, by way of memory that is pinned."""
-        is_short = X.dtype == np.uint16
-        if is_short:
-            X = X.view(np.int16)  # torch can do little with it
-        elif not X.dtype.isnative or X.dtype.kind not in "fi" or X.itemsize > 8:
+    def _arranged(self, X: Array, picked: Ints) -> tuple[Any, Any]:
+        """Pick rows, permute columns, convert and check, all in one pass."""
+        if not can_be_sent(X.dtype):
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
-        rows = torch.empty(
-            (len(picked), X.shape[1]), dtype=_tensor(X[:0]).dtype, device=cuda.DEVICE
-        )
+        if self._pinned is not None:
+            source, chosen = self._pinned.tensor, cuda.to_device(picked)
+        else:
+            source = self._staging().send(X, picked)
+            chosen = torch.arange(len(picked), device=cuda.DEVICE)
+        rows = torch.empty((len(picked), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        return rows, arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
+
+    def _staging(self) -> Staging:
+        """Return that of this thread."""
         if not hasattr(self._reading, "staging"):
             self._reading.staging = Staging()
-        self._reading.staging.send(X, picked, rows)
-        return rows.int() & 0xFFFF if is_short else rows
+        return cast(Staging, self._reading.staging)
 
-    def _checked(self, X: Any, ids: Ints) -> Any:
-        """Return a minibatch after a look for NaN, infinity and, if unwanted, negative entries."""
-        if not torch.isfinite(X).all():
+    def _checked(self, X: Any, is_finite: bool, ids: Ints) -> Any:
+        """Return a minibatch after a complaint about NaN, infinity or unwanted negative entries."""
+        if not is_finite:
             rows = X.cpu().numpy()
             check_finite(rows, rows, ids, self.name)
         if self.non_negative:
             self._warn_if_negative(bool((X < 0).any()))
         return X
-
-
-class Staging:
-    """Pinned memory by which a thread sends rows to the device.
-
-    There are a few pieces: while one is being sent, others are filled. Pieces that stay in the
-    cache of the CPU were seen to be nearly twice as fast as whole minibatches, and small ones much
-    slower, since every piece costs the host some work.
-    """
-
-    def __init__(self) -> None:
-        self.pieces: list[Any] = []
-        self.sent: list[Any] = []
-        self.copiers = ThreadPoolExecutor(COPYING_THREADS, "somf-copy")
-
-    def send(self, X: Array, picked: Ints, rows: Any) -> None:
-        """Copy rows of an array to the device, on the current stream, without waiting for the last.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, p)
-        picked : ndarray of shape (b,)
-        rows : tensor of shape (b, p), overwritten
-        """
-        row_bytes = X.shape[1] * X.itemsize
-        self._reserve(max(PIECE_BYTES, row_bytes))
-        per_piece = len(self.pieces[0]) // row_bytes
-        for number, start in enumerate(range(0, len(picked), per_piece)):
-            part, turn = slice(start, start + per_piece), number % N_PIECES
-            if self.sent:
-                self.sent[turn].synchronize()
-            ids = picked[part]
-            piece = self.pieces[turn][: len(ids) * row_bytes].numpy().view(X.dtype)
-            copy = piece.reshape(len(ids), X.shape[1])
-            self._copy(X, ids, copy)
-            rows[part].copy_(torch.from_numpy(copy), non_blocking=True)
-            if self.sent:
-                self.sent[turn].record()
-
-    def _reserve(self, size: int) -> None:
-        if self.pieces and len(self.pieces[0]) >= size:
-            return
-        on_gpu = cuda.DEVICE.type == "cuda"
-        self.pieces = [
-            torch.empty(size, dtype=torch.uint8, pin_memory=on_gpu) for _ in range(N_PIECES)
-        ]
-        self.sent = [torch.cuda.Event() for _ in self.pieces] if on_gpu else []
-
-    def _copy(self, X: Array, ids: Ints, rows: Array) -> None:
-        """Copy rows with several threads: one alone cannot use the memory of a machine."""
-
-        def copy(part: Ints) -> None:
-            if part.size:
-                out = rows[part[0] : part[-1] + 1]
-                np.take(X, ids[part], axis=0, out=out, mode="clip")  # "raise" would copy twice
-
-        list(self.copiers.map(copy, np.array_split(np.arange(len(ids)), COPYING_THREADS)))
 
 
 class DeviceImage:
@@ -195,7 +170,7 @@ class DeviceImage:
     Parameters
     ----------
     source : ImagePatches
-    order : tensor of shape (p,), optional
+    order : ndarray of shape (p,), optional
         The feature that goes to each column.
     dtype : torch.dtype
         Of the patches.
@@ -208,21 +183,19 @@ class DeviceImage:
         Whether patches have negative entries.
     """
 
-    def __init__(self, source: ImagePatches, order: Any, dtype: torch.dtype) -> None:
+    def __init__(self, source: ImagePatches, order: Ints | None, dtype: torch.dtype) -> None:
         self.center, self.scale, self.dtype = source.center, source.scale, dtype
         image = source.image
         image = image.astype(image.dtype.newbyteorder("="), copy=False)
         if image.dtype.kind in "ub":  # torch can do little with them
             image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
-        self.pixels = _tensor(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
+        self.pixels = tensor_of(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
         width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
         corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
         self.corners = cuda.to_device(corners)
         rows, columns = (np.arange(n) for n in source.patch_shape[:2])
         inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
-        self.offsets = cuda.to_device(inside.ravel())
-        if order is not None:
-            self.offsets = self.offsets[order]
+        self.offsets = cuda.to_device(inside.ravel()[slice(None) if order is None else order])
         self.is_finite = bool(torch.isfinite(self.pixels).all())
         self.has_negatives = self.center or bool((self.pixels < 0).any())
 
@@ -241,10 +214,3 @@ class DeviceImage:
         X = torch.empty((len(ids), len(self.offsets)), dtype=self.dtype, device=cuda.DEVICE)
         cut_patches(self.pixels, corners, self.offsets, self.center, self.scale, X)
         return X
-
-
-def _tensor(array: Array) -> Any:
-    """Return an array as a tensor without a copy, also if it is read-only."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch fears that one might write to it
-        return torch.from_numpy(array)

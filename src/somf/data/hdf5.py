@@ -10,6 +10,10 @@ from somf.data.guard import check_claim, guarded, optional
 from somf.data.sliced import PlainChunks, SlicedSource
 from somf.data.source import ArraySource, Source
 from somf.tensorfile import DamagedFileError
+from somf.typing import Array
+
+HDF5 = (".h5", ".hdf5", ".he5")
+"""How the names of such files end."""
 
 
 def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
@@ -63,19 +67,28 @@ def source_of(dataset: Any, path: str, transposed: bool) -> Source:
     transposed : bool
         Whether it is of shape (p, n).
     """
+    mapped = map_dataset(dataset, path)
+    if mapped is not None:
+        return ArraySource(mapped.T if transposed else mapped)
+    if _is_plain(dataset) and not transposed and _has_rows_as_they_are(dataset):
+        return PlainDataset(dataset, path)
+    return SlicedSource(dataset, transposed, path)
+
+
+def map_dataset(dataset: Any, path: str) -> Array | None:
+    """Map a dataset into memory if it lies in the file in one piece; return None if not."""
+    offset = dataset.id.get_offset() if _is_plain(dataset) else None
+    return None if offset is None else np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
+
+
+def _is_plain(dataset: Any) -> bool:
+    """Return whether the numbers in the file are those that h5py would give."""
     h5py = optional("h5py", "hdf5")
-    is_plain = (
+    return bool(
         dataset.file.driver == "sec2"
         and not dataset.file.userblock_size
         and dataset.id.get_type().equal(h5py.h5t.py_create(dataset.dtype))  # else h5py converts
     )
-    offset = dataset.id.get_offset()  # None unless it lies in the file in one piece
-    if is_plain and offset is not None:
-        mapped = np.memmap(path, dataset.dtype, "r", offset, dataset.shape)
-        return ArraySource(mapped.T if transposed else mapped)
-    if is_plain and not transposed and _has_rows_as_they_are(dataset):
-        return PlainDataset(dataset, path)
-    return SlicedSource(dataset, transposed, path)
 
 
 class PlainDataset(PlainChunks):
@@ -118,9 +131,7 @@ def choose(path: str, names: list[str], name: str | None) -> str:
         return name
     if len(names) != 1:
         held = f"several: {', '.join(sorted(names))}" if names else "none"
-        raise DamagedFileError(
-            f"dataset must name the matrix to read in {path!r}, which holds {held}."
-        )
+        raise DamagedFileError(f"dataset must name what to read in {path!r}, which holds {held}.")
     return names[0]
 
 

@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 
 from somf.data.guard import check_claim, guarded, optional
-from somf.data.hdf5 import choose, open_dataset
+from somf.data.hdf5 import HDF5, choose, map_dataset, open_dataset
 from somf.data.numpyfiles import map_npy
+from somf.data.zarrfiles import open_array
+from somf.kernels.host import scratch
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 DIMENSIONS = (2, 3)
+BAND_BYTES = 2**26
+"""How much of a stored image is unpacked at once."""
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -26,15 +30,21 @@ def open_image(
     ``.npy``           mapped
     ``.hdr``           ENVI, mapped, through Spectral Python (``somf[images]``)
     ``.tif .tiff``     TIFF and GeoTIFF, mapped if not compressed (``somf[images]``)
+    ``.h5 .hdf5 .he5`` HDF5, mapped if in one piece, else unpacked (``somf[hdf5]``)
+    ``.zarr``          unpacked (``somf[zarr]``)
     ``.mat``           MATLAB, read; version 7.3 needs ``somf[hdf5]``
     ``.png .jpg``      read (``somf[images]``)
     ================== ========================================================================
+
+    Neighbouring patches share most of their pixels, so that to read a chunk whenever a patch wants
+    a piece of it would be slow: chunks are unpacked once, into memory or, if they are large, into
+    a scratch file that is mapped.
 
     Parameters
     ----------
     path : path-like
     dataset : str, optional
-        Name of the image in a ``.mat`` file; needed if there are several.
+        Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
 
     Returns
     -------
@@ -43,30 +53,76 @@ def open_image(
         The value that the file says stands for no data.
     """
     name = os.fspath(path)
-    kind = os.path.splitext(name)[1].lower()
+    kind = kind_of(name)
     if not os.path.exists(name):
         raise FileNotFoundError(f"There is no file {name!r}.")
     if kind not in READERS:
         raise ValueError(
             f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
         )
-    if dataset is not None and kind != ".mat":
-        raise ValueError(f"dataset must be None for {name!r}, got {dataset!r}: it is for .mat.")
+    if dataset is not None and kind not in (*STORED, ".mat"):
+        raise ValueError(
+            f"dataset must be None for {name!r}, got {dataset!r}: it is for HDF5, Zarr and .mat."
+        )
     with guarded(name, f"an image of kind {kind}"):
-        image, no_data = _mat(name, dataset) if kind == ".mat" else READERS[kind](name)
-        if image.ndim not in DIMENSIONS or image.dtype.kind not in "fiub":
-            raise ValueError(
-                "it must hold (height, width) or (height, width, channels) of real numbers, got "
-                f"{image.dtype} of shape {image.shape}"
-            )
+        image, no_data = READERS[kind](name, dataset)
+        _check(image)
     return image, no_data
 
 
-def _npy(path: str) -> tuple[Array, None]:
+def kind_of(path: str) -> str:
+    """Return the ending that says of what kind a file is; folders are Zarr."""
+    return ".zarr" if os.path.isdir(path) else os.path.splitext(path)[1].lower()
+
+
+def open_stored(path: str, dataset: str | None = None) -> Any:
+    """Open an image or a matrix in an HDF5 file or a Zarr folder, of which nothing is read.
+
+    Returns
+    -------
+    stored : h5py.Dataset or zarr.Array
+    """
+    open_any = open_dataset if kind_of(path) in HDF5 else open_array
+    return open_any(path, dataset, DIMENSIONS)
+
+
+def declared_no_data(stored: Any) -> float | None:
+    """Return the value that a dataset says, as in netCDF, stands for no data."""
+    value = stored.attrs.get("_FillValue")
+    return None if value is None else float(np.ravel(value)[0])
+
+
+def _check(image: Any) -> None:
+    if len(image.shape) not in DIMENSIONS or np.dtype(image.dtype).kind not in "fiub":
+        raise ValueError(
+            "it must hold (height, width) or (height, width, channels) of real numbers, got "
+            f"{image.dtype} of shape {image.shape}"
+        )
+
+
+def _stored(path: str, dataset: str | None) -> tuple[Array, float | None]:
+    stored = open_stored(path, dataset)
+    _check(stored)
+    mapped = map_dataset(stored, path) if kind_of(path) in HDF5 else None
+    return _unpacked(stored) if mapped is None else mapped, declared_no_data(stored)
+
+
+def _unpacked(stored: Any) -> Array:
+    """Return what is stored in chunks as an array, having read each chunk once."""
+    image = scratch(tuple(stored.shape), np.empty(0, stored.dtype))
+    chunk = stored.chunks[0] if stored.chunks else 1
+    band_bytes = max(1, stored.nbytes // len(image) * chunk)
+    step = chunk * max(1, BAND_BYTES // band_bytes)
+    for top in range(0, len(image), step):
+        image[top : top + step] = stored[top : top + step]
+    return image
+
+
+def _npy(path: str, _: str | None) -> tuple[Array, None]:
     return map_npy(path), None
 
 
-def _envi(path: str) -> tuple[Array, float | None]:
+def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
     envi = optional("spectral.io.envi", "images")
     header = envi.read_envi_header(path)
     if "library" in header.get("file type", "").lower():
@@ -80,7 +136,7 @@ def _envi(path: str) -> tuple[Array, float | None]:
     return image, None if no_data is None else float(no_data)
 
 
-def _tiff(path: str) -> tuple[Array, float | None]:
+def _tiff(path: str, _: str | None) -> tuple[Array, float | None]:
     tifffile = optional("tifffile", "images")
     with tifffile.TiffFile(path) as file:
         series, no_data = file.series[0], file.pages[0].tags.get("GDAL_NODATA")
@@ -98,7 +154,7 @@ def _tiff(path: str) -> tuple[Array, float | None]:
     return image, float(said) if said else None
 
 
-def _mat(path: str, dataset: str | None = None) -> tuple[Array, None]:
+def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
     from scipy.io import loadmat, whosmat
 
     if _is_hdf5(path):
@@ -123,15 +179,18 @@ def _is_cube(shape: tuple[int, ...], kind: str) -> bool:
     return len(shape) in DIMENSIONS and min(shape) > 1 and is_real
 
 
-def _pixels(path: str) -> tuple[Array, None]:
+def _pixels(path: str, _: str | None) -> tuple[Array, None]:
     module = optional("PIL.Image", "images")
     with module.open(path) as image:
         check_claim(path, prod(image.size) * len(image.getbands()), os.path.getsize(path))
         return np.array(image.convert("RGB") if image.mode == "P" else image), None
 
 
-READERS: dict[str, Callable[[str], tuple[Array, Any]]] = {
+STORED = (*HDF5, ".zarr")
+
+READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
     ".npy": _npy,
+    **dict.fromkeys(STORED, _stored),
     ".hdr": _envi,
     ".tif": _tiff,
     ".tiff": _tiff,

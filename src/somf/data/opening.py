@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data import zarrfiles
-from somf.data.hdf5 import open_dataset, source_of
+from somf.data.hdf5 import HDF5, open_dataset, source_of
 from somf.data.numpyfiles import map_npy, map_raw, read_csr
 from somf.data.sliced import SlicedSource
 from somf.data.source import (
@@ -26,7 +26,6 @@ from somf.tensorfile import DamagedFileError
 
 Path: TypeAlias = str | os.PathLike[str]
 
-HDF5 = (".h5", ".hdf5", ".he5")
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from somf.data.images import open_image
 from somf.data.mapping import Mapping, is_mapped
 from somf.data.source import Source
+from somf.tensorfile import DamagedFileError
 from somf.typing import Array, Ints
 
 BAND_ENTRIES = 2**24
@@ -23,15 +24,17 @@ class ImagePatches(Source):
     Parameters
     ----------
     image : ndarray of shape (height, width) or (height, width, channels), or path-like
-        An array or a memory map, which is not copied; or a file (``.npy``, ENVI ``.hdr``, TIFF and
-        GeoTIFF, ``.mat``, PNG, JPEG), which is mapped into memory where its kind allows it.
+        An array or a memory map, which is not copied; or a file (``.npy``, HDF5, Zarr, ENVI
+        ``.hdr``, TIFF and GeoTIFF, ``.mat``, PNG, JPEG), which is mapped into memory where its kind
+        allows it (see `somf.data.images.open_image`).
     patch_size : int or tuple of (int, int)
         Height and width of a patch.
     stride : int or tuple of (int, int)
         Distance between neighbouring patches.
-    mask : ndarray of bool of shape (height, width), optional
-        Where the image has data. Only patches that lie wholly inside are taken. By default,
-        wherever no channel has the value `no_data`. Masked entries of a masked array are never
+    mask : ndarray of bool of shape (height, width), or path-like, optional
+        Where the image has data: an array, or a file of any of these kinds that is zero where there
+        is none. Only patches that lie wholly inside are taken. By default, wherever no channel has
+        the value `no_data`. Masked entries of a masked array are never
         data.
     center : bool
         Whether to subtract its mean from every patch.
@@ -41,7 +44,7 @@ class ImagePatches(Source):
         The value, which may be NaN, of pixels without data; by default what the file says, if it
         says anything. Only used without a mask.
     dataset : str, optional
-        Name of the image in a ``.mat`` file; needed if there are several.
+        Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
 
     Attributes
     ----------
@@ -53,7 +56,8 @@ class ImagePatches(Source):
         Row and column of the upper left corner of every patch.
     geometry : dict
         How patches are cut out, in plain values: ``patch_size``, ``stride``, ``center``, ``scale``,
-        ``no_data``, and of the image ``image_shape``, ``dtype`` and ``path`` (None for an array).
+        ``no_data``, and of the image ``image_shape``, ``dtype``, ``path`` (None for an array),
+        ``dataset``, and ``mask`` (None for an array).
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class ImagePatches(Source):
         image: Array | str | os.PathLike[str],
         patch_size: int | tuple[int, int],
         stride: int | tuple[int, int] = 1,
-        mask: Array | None = None,
+        mask: Array | str | os.PathLike[str] | None = None,
         center: bool = True,
         scale: bool = True,
         *,
@@ -99,6 +103,10 @@ class ImagePatches(Source):
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")
         self.positions = _positions(counts, steps)
+        mask_path = None
+        if isinstance(mask, str | os.PathLike):
+            mask_path = os.fspath(mask)
+            mask = _read_mask(mask_path, image.shape)
         if mask is None and no_data is not None:
             mask = _has_data(image, no_data)
         for valid in (mask, has_data):
@@ -118,6 +126,8 @@ class ImagePatches(Source):
             "image_shape": tuple(image.shape),
             "dtype": image.dtype.name,
             "path": path,
+            "dataset": dataset,
+            "mask": mask_path,
         }
 
     def rows(self, ids: Ints) -> Array:
@@ -166,6 +176,17 @@ def _has_data(image: Array, no_data: float) -> Array:
             ~np.isnan(rows) if np.isnan(no_data) else rows != no_data
         )
     return mask
+
+
+def _read_mask(path: str, image_shape: tuple[int, ...]) -> Array:
+    """Return where a file is not zero."""
+    mask, _ = open_image(path)
+    if mask.shape != image_shape[:2] or mask.dtype.kind == "f":
+        raise DamagedFileError(
+            f"mask must hold booleans or integers of shape {image_shape[:2]}, "
+            f"got {mask.dtype} of shape {mask.shape} in {path!r}."
+        )
+    return np.asarray(mask != 0)
 
 
 def _all_channels(mask: Array) -> Array:

@@ -13,14 +13,16 @@ from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 
-def open_array(path: str, name: str | None = None) -> Any:
+def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
     """Open an array, or the array of a group.
 
     Parameters
     ----------
     path : str
     name : str, optional
-        Its name in the group; may be left out if there is only one matrix.
+        Its name in the group; may be left out if there is only one that qualifies.
+    dimensions : tuple of int
+        How many dimensions it should have.
 
     Returns
     -------
@@ -31,12 +33,10 @@ def open_array(path: str, name: str | None = None) -> Any:
         node = zarr.open(path, mode="r")
         if isinstance(node, zarr.Group):
             arrays = {at: item for at, item in node.members(max_depth=None) if _is_array(item)}
-            matrices = [at for at, item in arrays.items() if item.ndim == 2]
-            chosen = choose(path, matrices, name)
+            names = [at for at, item in arrays.items() if item.ndim in dimensions]
+            chosen = choose(path, names, name)
             if chosen not in arrays:
-                raise DamagedFileError(
-                    f"dataset must be one of {matrices} in {path!r}, got {name!r}."
-                )
+                raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
             node = arrays[chosen]
         elif name is not None:
             raise DamagedFileError(f"dataset must be None, got {name!r}: {path!r} is an array.")

@@ -6,6 +6,7 @@ others. "Array" means an array of the device: NumPy's, or a tensor on a GPU; the
 kernels is the same for both and uses only what both understand.
 """
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from importlib import import_module
 from typing import Protocol, cast
@@ -29,6 +30,13 @@ class Kernels(Protocol):
 
     def to_device(self, array: Matrix) -> Matrix:
         """Return an array of the host as one of the device."""
+        ...
+
+    def look_later(self, array: Array) -> Callable[[], Array | None]:
+        """Return a function that returns an array as it is now, on the host.
+
+        As long as the device is not through with it, the function returns None; it never waits.
+        """
         ...
 
     def store(self, array: Array) -> Array:

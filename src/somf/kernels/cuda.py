@@ -6,7 +6,7 @@ Triton's interpreter (``TRITON_INTERPRET=1``) everything runs on the CPU, slowly
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from somf.kernels import host
 from somf.penalties import AtomBall
-from somf.typing import Ints, Matrix, Slices
+from somf.typing import Array, Ints, Matrix, Slices
 
 try:
     import torch
@@ -51,9 +51,6 @@ from somf.kernels.cuda_codes import (
 
 IS_ASYNCHRONOUS = True
 
-LARGEST_PINNED = 2**20
-"""Bytes up to which an array goes to the device by way of pinned memory."""
-
 LARGEST_SHARE = 0.4
 """Part of the free memory of the device that one array of per-sample statistics may take."""
 
@@ -71,15 +68,22 @@ def to_device(array: Matrix) -> Any:
 
 
 def _uploaded(array: Any) -> Any:
-    """Return an array of the host as a tensor of the device; for a small one nobody waits.
+    """Return an array of the host as a tensor of the device.
 
-    Its copy in pinned memory is torch's, which does not use it again before it has been sent. From
-    other memory, which is gone when this returns, a copy must not be left for later.
+    Nobody waits for it. Memory that is not pinned is copied by the driver before this returns, so
+    that it may be gone before the device has been reached.
     """
     tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if DEVICE.type == "cuda" and array.nbytes <= LARGEST_PINNED:
-        return tensor.pin_memory().to(DEVICE, non_blocking=True)
-    return tensor.to(DEVICE, copy=True)
+    return tensor.to(DEVICE, non_blocking=True, copy=True)
+
+
+def look_later(array: Any) -> Callable[[], Array | None]:
+    """See `Kernels.look_later`."""
+    if DEVICE.type == "cpu":
+        return host.look_later(array.numpy())
+    copy, there = array.to("cpu", non_blocking=True), torch.cuda.Event()
+    there.record()
+    return lambda: copy.numpy() if there.query() else None
 
 
 def store(array: Any) -> Any:
@@ -199,7 +203,8 @@ def combine(weights: Any, grams: Any) -> Any:
 
 def squared_norms(X: Any, rows: Slices) -> Any:
     """See `Kernels.squared_norms`."""
-    return sum(X[:, s].square().sum(dim=1) for s in rows)
+    parts = [torch.linalg.vector_norm(X[:, s], dim=1) for s in rows]
+    return torch.stack(parts).square_().sum(dim=0)
 
 
 def accumulate(B: Any, X: Any, code: Any, decay: float) -> None:

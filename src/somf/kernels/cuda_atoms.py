@@ -10,6 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
+from somf.kernels.cuda_codes import SMALLEST_WIDTH
 from somf.penalties import AtomBall
 from somf.typing import Slices
 
@@ -157,7 +158,7 @@ def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: 
             q,
             J.stop - start,
             POSITIVE=ball.positive,
-            BLOCK=min(FEATURES_AT_ONCE, triton.next_power_of_2(q)),
+            BLOCK=min(FEATURES_AT_ONCE, max(SMALLEST_WIDTH, triton.next_power_of_2(q))),
             num_warps=16,
         )
         D[:, J] = atoms.T

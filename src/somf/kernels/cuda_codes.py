@@ -15,6 +15,13 @@ UPDATES_PER_ROUND: tl.constexpr = tl.constexpr(16)
 ROUNDS_PER_NEWTON_STEP: tl.constexpr = tl.constexpr(4)
 LONGEST_NEWTON_STEP: tl.constexpr = tl.constexpr(64)
 ROWS_AT_ONCE: tl.constexpr = tl.constexpr(8)
+SMALLEST_WIDTH = 64
+"""Fewest numbers that a program works on: two for each of the 32 lanes of a warp.
+
+With one for each, a lane's own product is fused with the first addition of Σ aᵢbᵢ between lanes and
+is not rounded, while its neighbour receives it rounded. Lanes then disagree on the sum, hence on
+when to stop, and those that go on read what those that stopped never sent.
+"""
 
 
 def solve_codes(
@@ -27,7 +34,7 @@ def solve_codes(
         code.copy_(_ridge(grams, beta, penalty.l2))
     if b == 0:
         return objective, gap
-    K = max(16, triton.next_power_of_2(k))
+    K = max(SMALLEST_WIDTH, triton.next_power_of_2(k))
     _descend[(b,)](
         grams,
         grams.stride(0) if len(grams) > 1 else 0,
@@ -45,7 +52,7 @@ def solve_codes(
         HAS_L1=penalty.l1 > 0,
         HAS_L2=penalty.l2 > 0,
         K=K,
-        num_warps=max(1, min(8, K // 256)),
+        num_warps=max(1, min(4, K // 128)),
     )
     return objective, gap
 

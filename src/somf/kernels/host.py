@@ -4,7 +4,7 @@ import math
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ __all__ = [
     "IS_ASYNCHRONOUS",
     "clear_atoms",
     "concatenate",
+    "look_later",
     "mark_used",
     "memory_explained",
     "mix",
@@ -41,6 +42,11 @@ def to_host(array: Any) -> Array:
 def to_device(array: Matrix) -> Matrix:
     """See `Kernels.to_device`."""
     return array
+
+
+def look_later(array: Array) -> Callable[[], Array | None]:
+    """See `Kernels.look_later`."""
+    return lambda: array
 
 
 def store(array: Array) -> Array:
@@ -81,7 +87,7 @@ def _reserve(file: int, size: int) -> None:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"{error.strerror}: what is remembered of samples needs {size:,} bytes in "
+            f"{error.strerror}: {size:,} bytes are needed in "
             f"{tempfile.gettempdir()!r}. Set TMPDIR to a folder with more room",
         ) from error
 

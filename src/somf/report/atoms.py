@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from somf.measurement import Measurement
 from somf.pictures import as_curves, as_pictures, has_spectra
 from somf.report.charts import number, rounded
-from somf.report.measurement import Measurement
 from somf.typing import Array, Ints
 
 MOST_ATOMS = 1024

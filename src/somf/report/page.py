@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from somf.measurement import Measurement
 from somf.pictures import has_spectra, patch_shape_of
 from somf.plotting import HISTORY_LABELS
 from somf.report.atoms import MOST_ATOMS, atom_list
 from somf.report.charts import bar_chart, line_chart, number
-from somf.report.measurement import Measurement
 
 LONGEST_VALUE = 200
 """Characters of a value that are shown."""
@@ -210,6 +210,7 @@ def _certificate(measurement: Measurement | None) -> str:
             "<code>model.objective(X)</code> and <code>model.stationarity_gap(X)</code> do.</p>"
         )
     objective, gap = measurement.objective, measurement.stationarity_gap
+    assert gap is not None
     share = f", {gap / objective:.1%} of the objective" if objective > 0 else ""
     return (
         '<dl class="facts">'
@@ -227,6 +228,7 @@ def _parameters(model: Any) -> str:
     rows = [
         _row(name, _short(value), "" if name in changed else "default")
         for name, value in model.get_params(deep=False).items()
+        if name != "verbose"  # it says nothing of the model
     ]
     if hasattr(model, "alpha_"):
         rows.append(_row("alpha_", _short(model.alpha_), "found"))
@@ -256,7 +258,7 @@ def _changed(model: Any) -> dict[str, Any]:
     return {
         name: value
         for name, value in model.get_params(deep=False).items()
-        if not np.array_equal(value, signature[name].default)
+        if name != "verbose" and not np.array_equal(value, signature[name].default)
     }
 
 

@@ -1,0 +1,14 @@
+"""Pictures of what was learned: atoms, their spectra and usage, the course of a fit, samples."""
+
+from somf.plotting.atoms import plot_atoms, plot_spectra
+from somf.plotting.reconstructions import plot_reconstructions
+from somf.plotting.statistics import HISTORY_LABELS, plot_history, plot_usage
+
+__all__ = [
+    "HISTORY_LABELS",
+    "plot_atoms",
+    "plot_history",
+    "plot_reconstructions",
+    "plot_spectra",
+    "plot_usage",
+]

@@ -1,0 +1,125 @@
+"""Samples beside what a model makes of them."""
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data import as_source
+from somf.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
+from somf.plotting.tiles import (
+    CURVE_POINTS,
+    CURVE_TILE,
+    FAINT,
+    as_rgb,
+    draw_curves,
+    given_or_new_axes,
+    grid_corners,
+    mosaic_of,
+)
+from somf.typing import Array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_reconstructions(
+    model: Any,
+    X: Any,
+    patch_shape: tuple[int, ...] | None = None,
+    *,
+    n_samples: int = 8,
+    ids: Any = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw samples, what the model makes of them, and the error, one sample per column.
+
+    A picture and its reconstruction are drawn on the scale of the sample (spectra on that of all
+    samples), and the error on the same scale from black, which is none. Samples that are not
+    patches are drawn as curves, in gray with the reconstruction over it, and the error below. Over
+    a column is ‖x − Dα‖ / ‖x‖.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        Only the samples that are drawn are read.
+    patch_shape : tuple of int, optional
+        (height, width) or (height, width, channels); by default that of the model.
+    n_samples : int
+        How many samples, evenly spaced, to draw.
+    ids : array-like of int, optional
+        The samples to draw, instead.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    ax : Axes
+    """
+    samples = _some_samples(X, n_samples, ids).astype(model.components_.dtype, copy=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        reconstructions = model.inverse_transform(model.transform(samples))
+    shape = patch_shape_of(model, patch_shape, samples.shape[1])
+    ax = given_or_new_axes(ax)
+    if shape is None:
+        names = ["sample and\nreconstruction", "error"]
+        tile = _draw_pairs_of_curves(ax, samples, reconstructions)
+    else:
+        names = ["sample", "reconstruction", "error"]
+        patches = samples.reshape(-1, *shape), reconstructions.reshape(-1, *shape)
+        tile = _draw_pairs_of_pictures(ax, *patches)
+    norms = np.linalg.norm(samples, axis=1)
+    errors = np.linalg.norm(samples - reconstructions, axis=1) / np.where(norms > 0, norms, 1)
+    centres = [
+        size * (np.arange(n) + 0.5) for size, n in zip(tile, (len(names), len(norms)), strict=True)
+    ]
+    ax.set_yticks(centres[0], names)
+    ax.set_xticks(centres[1], [f"{error:.0%}" for error in errors])
+    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.spines[:].set_visible(False)
+    return ax
+
+
+def _some_samples(X: Any, n_samples: int, ids: Any) -> Array:
+    source = as_source(X)
+    if ids is None:
+        ids = np.linspace(0, source.shape[0] - 1, min(n_samples, source.shape[0])).astype(int)
+    rows: Any = source.rows(np.asarray(ids))
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+
+
+def _draw_pairs_of_curves(ax: "Axes", samples: Array, again: Array) -> tuple[int, int]:
+    """Draw samples and reconstructions in one row, errors in another; return the size of tiles."""
+    n, tile = len(samples), (CURVE_TILE[0] + 10, CURVE_TILE[1] + 20)
+    corners = grid_corners(2 * n, *tile, n_columns=n)
+    low = samples.min(axis=1, keepdims=True)
+    high = np.maximum(samples.max(axis=1, keepdims=True), low + np.finfo(low.dtype).tiny)
+    reach = (high - low) / 2
+    for values, color in ((samples, "0.6"), (again, "C0")):
+        curves = as_curves(values, CURVE_POINTS)
+        draw_curves(ax, curves, low, high, corners[:n], CURVE_TILE, [color])
+    for values, color in ((np.zeros_like(samples), FAINT), (samples - again, "C3")):
+        curves = as_curves(values, CURVE_POINTS)
+        draw_curves(ax, curves, -reach, reach, corners[n:], CURVE_TILE, [color])
+    ax.autoscale_view()
+    ax.invert_yaxis()
+    return tile
+
+
+def _draw_pairs_of_pictures(ax: "Axes", samples: Array, again: Array) -> tuple[int, int]:
+    """Draw samples, reconstructions and errors in a row each; return the size of tiles."""
+    (n, height, width), colors, colors_again = (
+        samples.shape[:3],
+        colors_of(samples),
+        colors_of(again),
+    )
+    low, high = color_range(colors, has_spectra(samples.shape[1:]))
+    rows = (colors - low, colors_again - low, np.abs(colors - colors_again))
+    pictures = np.concatenate([np.clip(row / (high - low), 0, 1) for row in rows])
+    tile = (height + 4, width + 4)
+    corners = grid_corners(3 * n, *tile, n_columns=n)
+    ax.imshow(mosaic_of(pictures, corners, 0, as_rgb([])))
+    return tile

@@ -1,0 +1,101 @@
+"""The course of a fit, and how much atoms are used."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.plotting.tiles import given_or_new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+HISTORY_LABELS = {
+    "n_samples_seen": "samples seen",
+    "n_iter": "iterations",
+    "compute_seconds": "seconds of computation",
+    "wall_seconds": "seconds",
+}
+"""What `plot_history` may have on its horizontal axis."""
+
+
+def plot_history(
+    model: Any,
+    x: str = "compute_seconds",
+    *,
+    label: str | None = None,
+    ax: "Axes | None" = None,
+) -> "Axes":
+    """Draw the validation objective against time, iterations or samples.
+
+    Parameters
+    ----------
+    model : estimator that was fitted with validation data, or its ``history_``
+    x : {"compute_seconds", "wall_seconds", "n_samples_seen", "n_iter"}
+        What to draw it against.
+    label : str, optional
+        Name of the curve in a legend, where several are drawn on the same axes.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    ax : Axes
+    """
+    history = getattr(model, "history_", model)
+    if x not in HISTORY_LABELS:
+        raise ValueError(f"x must be one of {sorted(HISTORY_LABELS)}, got {x!r}.")
+    if "objective" not in history:
+        raise ValueError(
+            f"history must have a column 'objective', got {sorted(history)}. "
+            "It is measured by fit(X, validation=...)."
+        )
+    ax = given_or_new_axes(ax)
+    ax.plot(history[x], history["objective"], marker="o", markersize=4, label=label)
+    ax.set_xlabel(HISTORY_LABELS[x])
+    ax.set_ylabel("validation objective")
+    return ax
+
+
+def plot_usage(codes: Any, *, ax: "Axes | None" = None) -> "Axes":
+    """Draw how many samples use each atom, most used first, and the density of the codes.
+
+    The density of codes, the fraction that is not zero, is the mean height of the bars. Where no
+    code is zero, as with a squared ℓ2 penalty, the bars are the mean sizes of codes.
+
+    Parameters
+    ----------
+    codes : ndarray or sparse matrix of shape (n_samples, n_components)
+        What `transform` returns.
+    ax : Axes, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    ax : Axes
+    """
+    codes = sp.csr_array(codes) if sp.issparse(codes) else np.asarray(codes)
+    usage = np.asarray((codes != 0).mean(axis=0))
+    is_dense = usage.min() == 1
+    if is_dense:
+        usage = np.asarray(abs(codes).mean(axis=0))
+    ax = given_or_new_axes(ax)
+    places = np.arange(1, len(usage) + 1)
+    ax.fill_between(places, np.sort(usage)[::-1], step="mid", alpha=0.35, linewidth=0)
+    ax.step(places, np.sort(usage)[::-1], where="mid")
+    ax.set_xlabel("atoms, most used first")
+    ax.set_ylim(bottom=0)
+    ax.margins(x=0.01)
+    if is_dense:
+        ax.set_ylabel("mean size of codes")
+        ax.set_title("No code is zero")
+        return ax
+    density = usage.mean()
+    ax.axhline(density, color="0.4", linestyle="--", linewidth=1)
+    ax.set_ylabel("fraction of samples that use it")
+    ax.set_title(
+        f"{density:.1%} of the codes are not zero: {density * len(usage):.1f} atoms per sample\n"
+        f"{np.count_nonzero(usage == 0)} of {len(usage)} atoms unused",
+        fontsize="medium",
+    )
+    return ax
