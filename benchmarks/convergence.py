@@ -231,31 +231,6 @@ def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def tables(result: dict[str, Any]) -> list[str]:
-    """Return the rows of the tables in the documentation."""
-    problems = result["problems"]
-    found: dict[Setting, list[str]] = {}
-    for runs in problems.values():
-        for run in runs:
-            setting = run["surrogate"], run["estimator"], run["r"], run["v"]
-            gap = run["gap"][-1]
-            cell = f"{gap:.0e} ({run['slope']:+.1f})" if gap > FLOOR else f"< {FLOOR:.0e}"
-            found.setdefault(setting, []).append(cell)
-    rows = []
-    for (surrogate, estimator, r, v), cells in found.items():
-        words = "any" if r == 1 else estimator
-        if v == RATE:
-            rows.append(f"| {surrogate} | {words} | {r} | {' | '.join(cells)} |")
-        if surrogate == "online" and r != "auto":
-            rows.append(f"| {words} | {r} | {v} | {' | '.join(cells)} |")
-    for name, settings in result["first epochs"].items():
-        for words, run in settings.items():
-            held_out = " | ".join(f"{o:.5f}" for o in run["held out"])
-            cells = f"{held_out} | {run['spread']:.5f} | {run['learned from'][-1]:.5f}"
-            rows.append(f"| {name} | {words} | {cells} |")
-    return rows
-
-
 COLOURS = {"masked": "tab:red", "averaged": "tab:blue", "exact": "tab:green"}
 STYLES = {1: "-", 3: "--", 10: ":", "auto": "-."}
 
@@ -312,7 +287,6 @@ def main() -> None:
     result["problems"] = {n: converge(n, options.epochs, options.seeds) for n in options.problems}
     n_epochs = min(2, options.epochs)
     result["first epochs"] = {n: early(n, n_epochs, options.seeds) for n in FIRST_EPOCHS}
-    print(*tables(result), sep="\n")
     options.json.write_text(json.dumps(result, indent=1) + "\n")
     draw(result, options.output)
 
