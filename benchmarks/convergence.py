@@ -251,7 +251,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
                 is_omf, is_auto = run["r"] == 1, run["r"] == "auto"
                 if (
                     (run["surrogate"], run["v"]) != (surrogate, RATE)
-                    or (is_omf and what == "distance")
+                    or ((is_omf or is_auto) and what == "distance")
                     or (is_auto and run["estimator"] != "averaged")  # all come to the same
                 ):
                     continue

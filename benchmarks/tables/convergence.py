@@ -18,12 +18,13 @@ def gaps(results: dict[str, Any]) -> str:
     )
 
 
-def distances(results: dict[str, Any]) -> str:
-    """Return how far atoms are, at the end, from those of OMF with the incremental surrogate."""
+def ends(results: dict[str, Any]) -> str:
+    """Return objectives and distances from OMF, at the end, with the incremental surrogate."""
     rows: dict[tuple[str, str], list[str]] = {}
     for x in _all(results):
-        if (x["surrogate"], x["v"]) == ("incremental", RATE) and x["r"] != 1:
-            rows.setdefault((_codes(x), str(x["r"])), []).append(f"{x['distance'][-1]:.1e}")
+        if (x["surrogate"], x["v"]) == ("incremental", RATE) and x["r"] != "auto":
+            cell = f"{x['objective'][-1]:.5f} ({x['distance'][-1]:.2f})"
+            rows.setdefault((_codes(x), str(x["r"])), []).append(cell)
     return table(
         ("codes", "r", *results["problems"]),
         ((*setting, *cells) for setting, cells in rows.items()),
