@@ -9,14 +9,13 @@ relative to the objective; the objective; how far the atoms are from those of OM
 surrogate, same v, same start) at its end. Medians over seeds.
 
 A second part follows the first two epochs on held-out samples and on those that are learned from:
-patches of photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), centred
-or not, and a sparse text-like matrix (p = 20,000, k = 50, r = 3).
+patches of photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), and a
+sparse text-like matrix (p = 20,000, k = 50, r = 3).
 """
 
 import argparse
 import json
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -166,13 +165,13 @@ def converge(name: str, most_epochs: int, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def photographs(center: bool = True) -> tuple[Array, Array]:
+def photographs() -> tuple[Array, Array]:
     """Return patches of the left and of the right parts of two photographs."""
     from sklearn.datasets import load_sample_images
 
     images = load_sample_images().images
-    left = [ImagePatches(image[:, :480], 16, stride=4, center=center) for image in images]
-    right = [ImagePatches(image[:, 480:], 16, stride=8, center=center) for image in images]
+    left = [ImagePatches(image[:, :480], 16, stride=4) for image in images]
+    right = [ImagePatches(image[:, 480:], 16, stride=8) for image in images]
     parts = [[p.rows(np.arange(p.shape[0])) for p in side] for side in (left, right)]
     train, test = (np.concatenate(part).astype(np.float32) for part in parts)
     return train, test
@@ -186,7 +185,6 @@ def text() -> tuple[Any, Any]:
 
 FIRST_EPOCHS: dict[str, tuple[Any, int, int]] = {
     "photographs": (photographs, 256, 12),
-    "photographs, not centred": (partial(photographs, center=False), 256, 12),
     "text": (text, 50, 3),
 }
 """Data, k and r."""
