@@ -186,7 +186,7 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
         )
     except TypeError as error:  # NumPy does not know the type
         raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
-    except DamagedFileError as error:
+    except ValueError as error:
         if re.search("got 3D array|must have 2 dimensions|holds none", str(error)):
             raise DamagedFileError(
                 f"{paths[0]!r} does not hold a matrix. If it is an image, say --patches 16x16, "
