@@ -76,9 +76,9 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     alpha = followed * (suitable / followed) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(
-        "alpha is %.4g for codes of which %.3g %% are not zero, found on %d samples in %.1f s",
+        "alpha is %.4g, found for codes of density %g on %d samples in %.1f s",
         alpha,
-        100 * config.code_density,
+        config.code_density,
         len(chosen),
         perf_counter() - begin,
     )

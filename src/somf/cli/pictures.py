@@ -5,25 +5,33 @@ from typing import Any
 
 import click
 
-from somf.cli.files import check_free, force_option
-from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
+from somf.cli.files import check_free, force_option, replacing
+from somf.cli.model import files_in_use, model_and_data, open_model
+from somf.cli.opening import naming
+from somf.cli.runfile import command_to_repeat
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
-from somf.problems import load
+from somf.measurement import Measurement
 
-KINDS = ("atoms", "history", "usage")
+KINDS = {
+    "atoms": "the atoms, most used first if there is DATA",
+    "spectra": "the first of these as spectra, or as curves",
+    "history": "the objective while learning",
+    "usage": "how often DATA uses atoms",
+    "reconstructions": "some samples of DATA, and what is made of them",
+}
+NEEDS_DATA = ("usage", "reconstructions")
 
 
 @click.command(
     epilog=examples(
         "somf plot scene.somf -o atoms.png",
         "somf plot scene.somf scene.npy --kind usage -o usage.png",
+        "somf plot scene.somf scene.npy --kind reconstructions -o reconstructions.png",
         "somf plot scene.somf --kind history -o history.png",
     )
 )
-@click.argument("model", type=click.Path(dir_okay=False))
-@click.argument("data", nargs=-1)
 @click.option(
     "-o",
     "--output",
@@ -33,15 +41,14 @@ KINDS = ("atoms", "history", "usage")
 )
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(list(KINDS)),
     default="atoms",
     show_default=True,
-    help="What to draw: the atoms (most used first, if there is DATA), the objective while "
-    "learning, or how often atoms are used (which takes DATA).",
+    help=f"What to draw: {'; '.join(f'{kind}: {what}' for kind, what in KINDS.items())}.",
 )
 @force_option
 @talking
-@data_options(OF_THE_MODEL)
+@model_and_data(required=False)
 def plot(
     model: str,
     data: tuple[str, ...],
@@ -51,36 +58,55 @@ def plot(
     talk: Talk,
     **options: Any,
 ) -> None:
-    """Draw the atoms of MODEL, how they were learned, or how DATA uses them."""
-    if kind == "usage" and not data:
-        raise click.UsageError("--kind usage takes DATA, whose codes are counted.")
-    check_free(output, force=force)
-    estimator = load(model).set_params(verbose=talk.verbose)
-    source = open_data(data, Flags(**options), estimator) if data else None
-    with naming(data, source):
-        _draw(estimator, source, kind, output)
+    """Draw the atoms of MODEL, how they were learned, or what they make of DATA."""
+    if kind in NEEDS_DATA and not data:
+        raise click.UsageError(f"--kind {kind} takes DATA.")
+    _check_can_be_drawn(output)
+    check_free(output, force=force, beside=files_in_use(model, data, options))
+    estimator, source = open_model(model, data, talk, options)
+    if kind == "history" and "objective" not in estimator.history_:
+        raise ValueError(f"{model!r} has no history to draw: it was learned without --validation.")
+    if kind == "spectra" and len(getattr(estimator, "patch_shape_", ())) == 2:
+        raise ValueError(f"{model!r} has no spectra to draw: its patches have one channel.")
+    with naming(data, source), replacing(output) as name:
+        _draw(estimator, source, kind, name)
     talk.result({"picture": output})
 
 
-def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: str) -> None:
+def _check_can_be_drawn(output: str) -> None:
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install 'somf[plot]'.") from error
+    endings = sorted(FigureCanvasBase.get_supported_filetypes())
+    if os.path.splitext(output)[1].lower().removeprefix(".") not in endings:
+        raise click.BadParameter(
+            f"{output!r} must end in one of .{', .'.join(endings)}.", param_hint="--output"
+        )
+
+
+def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: str) -> None:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     from somf import plotting
 
-    codes = None if source is None else model.transform(source, sparse=True)
+    order = None
+    if source is not None and kind in ("atoms", "spectra"):
+        order = Measurement.of(model, source, with_gap=False).order
     with mpl.rc_context({"savefig.dpi": 150}):
         figure = Figure(layout="constrained")
         ax = figure.add_subplot()
         if kind == "atoms":
-            order = None if codes is None else (-abs(codes).sum(axis=0)).argsort()
             plotting.plot_atoms(model, order=order, ax=ax)
+        elif kind == "spectra":
+            plotting.plot_spectra(model, order=order, ax=ax)
         elif kind == "history":
             plotting.plot_history(model, ax=ax)
+        elif kind == "usage":
+            plotting.plot_usage(model.transform(source, sparse=True), ax=ax)
         else:
-            plotting.plot_usage(codes, ax=ax)
+            plotting.plot_reconstructions(model, source, ax=ax)
         figure.savefig(output)
 
 
@@ -90,8 +116,6 @@ def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: 
         "somf report scene.somf scene.npy --stride 2 -o with-data.html",
     )
 )
-@click.argument("model", type=click.Path(dir_okay=False))
-@click.argument("data", nargs=-1)
 @click.option(
     "-o",
     "--output",
@@ -101,7 +125,7 @@ def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: 
 )
 @force_option
 @talking
-@data_options(OF_THE_MODEL)
+@model_and_data(required=False)
 def report(
     model: str, data: tuple[str, ...], output: str, force: bool, talk: Talk, **options: Any
 ) -> None:
@@ -111,11 +135,10 @@ def report(
     """
     from somf.report import write_report
 
-    check_free(output, force=force)
-    estimator = load(model).set_params(verbose=talk.verbose)
-    source = open_data(data, Flags(**options), estimator) if data else None
     toml = f"{model}.toml"
-    command = f"somf fit --config {toml} --force" if os.path.exists(toml) else None
-    with naming(data, source):
-        write_report(estimator, output, data=source, command=command)
+    check_free(output, force=force, beside=[toml, *files_in_use(model, data, options)])
+    estimator, source = open_model(model, data, talk, options)
+    command = command_to_repeat(toml) if os.path.exists(toml) else None
+    with naming(data, source), replacing(output) as name:
+        write_report(estimator, name, data=source, command=command)
     talk.result({"report": output})

@@ -125,13 +125,23 @@ def _has_rows_as_they_are(dataset: Any) -> bool:
     )
 
 
+class SeveralDatasetsError(DamagedFileError):
+    """A file holds several datasets, and none of them is named."""
+
+    def __init__(self, path: str, names: list[str]) -> None:
+        self.names = sorted(names)
+        held = f"several: {', '.join(self.names)}"
+        super().__init__(f"dataset must name what to read in {path!r}, which holds {held}.")
+
+
 def choose(path: str, names: list[str], name: str | None) -> str:
     """Return the name of what to open in a file, the only one that qualifies if none is given."""
     if name is not None:
         return name
-    if len(names) != 1:
-        held = f"several: {', '.join(sorted(names))}" if names else "none"
-        raise DamagedFileError(f"dataset must name what to read in {path!r}, which holds {held}.")
+    if not names:
+        raise DamagedFileError(f"dataset must name what to read in {path!r}, which holds none.")
+    if len(names) > 1:
+        raise SeveralDatasetsError(path, names)
     return names[0]
 
 
