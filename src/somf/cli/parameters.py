@@ -82,6 +82,8 @@ def option_for(name: str, thing: Any, default: str | None = None) -> click.Optio
         value = inspect.signature(thing).parameters[name].default
         default = "" if value in (None, inspect.Parameter.empty) else str(value)
         default = default.lower() if is_switch else default
+    else:
+        text = re.sub(r"; by default .*?(?=\.)", "", text)
     if re.search(r"\} or array", kind):
         text += " FILE is .npy, or a model whose atoms are taken."
     if thing is MatrixFactorization:
