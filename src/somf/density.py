@@ -163,14 +163,19 @@ class Probe:
                 "alpha must be a number for samples that atoms cannot explain (are they all "
                 f"zero?), got 'auto' and a largest correlation of {top:g}."
             )
-        low, high = top * RANGE, top
+        bottom = top * RANGE
+        low, high, n_too_large = bottom, top, 0
         while high / low > 1 + PRECISION:
             middle = math.sqrt(low * high)
             if self._density(G, beta, middle) > self.target:
                 low = middle
-            else:
-                high = middle
-        self.is_reached = low > top * RANGE
+                continue
+            high, n_too_large = middle, n_too_large + 1
+            # The smaller λ, the longer codes take: is there anything to be found further down?
+            if n_too_large == 2 and low == bottom:
+                if self._density(G, beta, bottom) <= self.target:
+                    break
+        self.is_reached = low > bottom
         return low
 
     def check(self, alpha: float) -> None:
