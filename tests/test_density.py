@@ -60,7 +60,7 @@ def test_what_is_found_is_reported_and_the_parameter_stays(digits, caplog):
     caplog.set_level(logging.INFO, "somf")
     model = DictionaryLearning(20, **AUTO).fit(digits)
     assert model.alpha == "auto"
-    assert f"alpha is {model.alpha_:.4g} for codes of which 10 %" in caplog.text
+    assert f"alpha is {model.alpha_:.4g}, found for codes of density 0.1" in caplog.text
     assert clone(model).alpha == "auto"
 
 

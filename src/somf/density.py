@@ -25,7 +25,7 @@ from somf.start import blank_state, initial_dictionary
 from somf.state import State
 from somf.typing import Array, Ints, Matrix
 
-logger = logging.getLogger("somf")
+logger = logging.getLogger("somf.density")
 
 TRIAL_SAMPLES, MOST_EPOCHS = 4000, 10
 """Samples of a trial of one epoch (half of them for more), and epochs of any trial."""
@@ -63,6 +63,7 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     begin = perf_counter()
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
     chosen, probe_ids = _trial_samples(config, source, ids, seed, n_epochs)
+    logger.info("looking for alpha on %d samples", len(chosen))
     D = initial_dictionary(config, source, ids, seed)
     states = [blank_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
     permutation = states[0].permutation
@@ -172,9 +173,9 @@ class Probe:
                 continue
             high, n_too_large = middle, n_too_large + 1
             # The smaller λ, the longer codes take: is there anything to be found further down?
-            if n_too_large == 2 and low == bottom:
-                if self._density(G, beta, bottom) <= self.target:
-                    break
+            is_time_to_ask = n_too_large == 2 and low == bottom
+            if is_time_to_ask and self._density(G, beta, bottom) <= self.target:
+                break
         self.is_reached = low > bottom
         return low
 

@@ -16,7 +16,7 @@ from somf.cli.demo import demo
 from somf.cli.fit import fit
 from somf.cli.info import info
 from somf.cli.pictures import plot, report
-from somf.cli.talk import examples
+from somf.cli.talk import examples, printable
 from somf.cli.use import score, transform
 from somf.kernels import MissingDeviceError
 
@@ -49,6 +49,7 @@ def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"There is not enough memory. {error}".rstrip()
     text = str(error) or type(error).__name__
+    text = "\n".join(map(printable, text.splitlines()))
     return re.sub(r'\bdevice="(\w+)"', r"--device \1", text)
 
 

@@ -12,7 +12,7 @@ from somf.cli.parameters import FOR_PYTHON, estimator_for, estimator_options
 from somf.cli.runfile import config_option, write
 from somf.cli.talk import Talk, examples, talking
 from somf.config import AUTO
-from somf.data import Source
+from somf.data import ImagePatches, Source
 from somf.estimators import MatrixFactorization
 
 
@@ -95,7 +95,7 @@ def fit(
     parameters = _parameters_in_use(estimator)
     if options["init"] is not None:
         parameters["init"] = options["init"]  # the name of a file, rather than what is in it
-    write(toml, fit, run | asdict(flags) | parameters)
+    write(toml, fit, run | _flags_in_use(flags, source) | parameters)
     talk.result({"model": output, "repeat_with": toml, **_summary(estimator)})
 
 
@@ -127,6 +127,14 @@ def _warn_of_few_samples(source: Source, estimator: MatrixFactorization) -> None
             UserWarning,
             stacklevel=2,
         )
+
+
+def _flags_in_use(flags: Flags, source: Source) -> dict[str, Any]:
+    """Return how data was read, also what was left to defaults; what files say is left to them."""
+    geometry = source.geometry if isinstance(source, ImagePatches) else {}
+    return asdict(flags) | {
+        name: geometry[name] for name in ("stride", "center", "scale") if name in geometry
+    }
 
 
 def _parameters_in_use(estimator: MatrixFactorization) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """``somf plot`` and ``somf report``: what a model looks like."""
 
 import os
+import re
 from typing import Any
 
 import click
@@ -16,12 +17,30 @@ from somf.measurement import Measurement
 
 KINDS = {
     "atoms": "the atoms, most used first if there is DATA",
-    "spectra": "the first of these as spectra, or as curves",
+    "spectra": "some of them as spectra, or as curves",
     "history": "the objective while learning",
     "usage": "how often DATA uses atoms",
     "reconstructions": "some samples of DATA, and what is made of them",
 }
 NEEDS_DATA = ("usage", "reconstructions")
+MOST_ATOMS = {"atoms": 64, "spectra": 6}
+
+
+def shape_of_patch(value: Any) -> tuple[int, ...]:
+    """Return two or three numbers given as 16x16 or 16x16x3."""
+    if isinstance(value, tuple):  # click converts some values twice
+        return value
+    if re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", value) is None:
+        raise click.BadParameter(f"{value!r} is not of the form 16x16 or 16x16x3.")
+    return tuple(map(int, value.split("x")))
+
+
+shape_option = click.option(
+    "--shape",
+    type=shape_of_patch,
+    metavar="HxW[xC]",
+    help="Height, width and channels of atoms that are pictures, where the model does not know.",
+)
 
 
 @click.command(
@@ -46,6 +65,12 @@ NEEDS_DATA = ("usage", "reconstructions")
     show_default=True,
     help=f"What to draw: {'; '.join(f'{kind}: {what}' for kind, what in KINDS.items())}.",
 )
+@click.option(
+    "--atoms",
+    type=click.IntRange(min=1),
+    help="How many atoms to draw at most.  [default: 64, and 6 as spectra]",
+)
+@shape_option
 @force_option
 @talking
 @model_and_data(required=False)
@@ -54,6 +79,8 @@ def plot(
     data: tuple[str, ...],
     output: str,
     kind: str,
+    atoms: int | None,
+    shape: tuple[int, ...] | None,
     force: bool,
     talk: Talk,
     **options: Any,
@@ -66,10 +93,11 @@ def plot(
     estimator, source = open_model(model, data, talk, options)
     if kind == "history" and "objective" not in estimator.history_:
         raise ValueError(f"{model!r} has no history to draw: it was learned without --validation.")
-    if kind == "spectra" and len(getattr(estimator, "patch_shape_", ())) == 2:
+    known: tuple[int, ...] = getattr(estimator, "patch_shape_", ())
+    if kind == "spectra" and len(shape or known) == 2:
         raise ValueError(f"{model!r} has no spectra to draw: its patches have one channel.")
     with naming(data, source), replacing(output) as name:
-        _draw(estimator, source, kind, name)
+        _draw(estimator, source, kind, name, atoms, shape)
     talk.result({"picture": output})
 
 
@@ -85,28 +113,38 @@ def _check_can_be_drawn(output: str) -> None:
         )
 
 
-def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: str) -> None:
+def _draw(
+    model: MatrixFactorization,
+    source: Source | None,
+    kind: str,
+    output: str,
+    n_atoms: int | None,
+    shape: tuple[int, ...] | None,
+) -> None:
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
     from somf import plotting
 
     order = None
-    if source is not None and kind in ("atoms", "spectra"):
+    if source is not None and kind in MOST_ATOMS:
         order = Measurement.of(model, source, with_gap=False).order
     with mpl.rc_context({"savefig.dpi": 150}):
         figure = Figure(layout="constrained")
-        ax = figure.add_subplot()
-        if kind == "atoms":
-            plotting.plot_atoms(model, order=order, ax=ax)
-        elif kind == "spectra":
-            plotting.plot_spectra(model, order=order, ax=ax)
+        first, *others = figure.subplots(1, 2 if kind == "history" else 1, squeeze=False)[0]
+        if kind in MOST_ATOMS:
+            n_atoms = min(n_atoms or MOST_ATOMS[kind], len(model.components_))
+            draw = plotting.plot_atoms if kind == "atoms" else plotting.plot_spectra
+            draw(model, shape, n_atoms=n_atoms, order=order, ax=first)
+            if n_atoms < len(model.components_):
+                first.set_title(f"{n_atoms} of {len(model.components_)} atoms")
         elif kind == "history":
-            plotting.plot_history(model, ax=ax)
+            plotting.plot_history(model, "n_samples_seen", ax=first)
+            plotting.plot_history(model, ax=others[0])
         elif kind == "usage":
-            plotting.plot_usage(model.transform(source, sparse=True), ax=ax)
+            plotting.plot_usage(model.transform(source, sparse=True), ax=first)
         else:
-            plotting.plot_reconstructions(model, source, ax=ax)
+            plotting.plot_reconstructions(model, source, shape, ax=first)
         figure.savefig(output)
 
 
@@ -123,11 +161,18 @@ def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: 
     type=click.Path(dir_okay=False),
     help="The page to write, .html.",
 )
+@shape_option
 @force_option
 @talking
 @model_and_data(required=False)
 def report(
-    model: str, data: tuple[str, ...], output: str, force: bool, talk: Talk, **options: Any
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    shape: tuple[int, ...] | None,
+    force: bool,
+    talk: Talk,
+    **options: Any,
 ) -> None:
     """Write a page about MODEL: one HTML file that needs nothing else.
 
@@ -140,5 +185,5 @@ def report(
     estimator, source = open_model(model, data, talk, options)
     command = command_to_repeat(toml) if os.path.exists(toml) else None
     with naming(data, source), replacing(output) as name:
-        write_report(estimator, name, data=source, command=command)
+        write_report(estimator, name, data=source, command=command, patch_shape=shape)
     talk.result({"report": output})

@@ -48,7 +48,7 @@ def write_report(
         The file to write; one that exists is replaced.
     data : array-like, sparse matrix, path or Source of shape (n_samples, n_features), optional
         Samples on which to measure the objective, the stationarity gap and the usage of atoms, in
-        three passes. Without them the page says what it cannot know.
+        one pass. Without them the page says what it cannot know.
     command : str, optional
         What to type to repeat the fit; by default a line of Python.
     patch_shape : tuple of int, optional
