@@ -12,7 +12,9 @@ import scipy.sparse as sp
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
+from somf import tensorfile
 from somf.cli.pictures import KINDS
+from somf.measurement import Measurement
 
 
 def write_rows(kind):
@@ -94,7 +96,10 @@ def test_a_matrix_of_any_kind_is_learned_and_coded(somf_command, kind):
         assert somf_command.json(f"info {data}")["samples"] == 300
 
 
-@pytest.mark.parametrize("kind", ["npy", "mat", "tif", "hdr", "h5", "zarr", "png"])
+IMAGES = ("npy", "mat", "tif", "hdr", "h5", "zarr", "png")
+
+
+@pytest.mark.parametrize("kind", IMAGES)
 def test_an_image_of_any_kind_is_cut_into_patches_that_the_model_knows(somf_command, kind):
     name, dataset = write_image(kind), DATASETS.get(kind)
     data = name if dataset is None else f"{name} --dataset {dataset}"
@@ -277,16 +282,52 @@ def test_a_device_that_is_not_there_is_one_line(somf_command):
     assert len(somf_command.errors.splitlines()) == 1
 
 
-def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command):
-    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
-    for name, patches in (("scene", "--patches 5x5"), ("rows", "")):
-        somf_command(f"fit {name}.npy {patches} --components 6 --validation 0.1 -o {name}.somf")
-        for kind in KINDS:
-            somf_command(f"plot {name}.somf {name}.npy --kind {kind} --threads 1 -o {kind}.png")
-            assert os.path.getsize(f"{kind}.png") > 1000
-            os.remove(f"{kind}.png")
-    somf_command("plot rows.somf --kind usage -o more.png", code=2)
-    assert "--kind usage takes DATA" in somf_command.errors
+@pytest.fixture
+def figures(monkeypatch):
+    """Return a list of the figures that are saved from now on."""
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures come with the extra 'plot'")
+    saved, save = [], figure.Figure.savefig
+    monkeypatch.setattr(
+        figure.Figure, "savefig", lambda self, name: saved.append(self) or save(self, name)
+    )
+    return saved
+
+
+@pytest.mark.parametrize(("name", "patches"), [("scene", "--patches 5x5"), ("rows", "")])
+def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command, figures, name, patches):
+    somf_command(f"fit {name}.npy {patches} --components 8 --validation 0.1 -o {name}.somf")
+    for kind in KINDS:
+        somf_command(f"plot {name}.somf {name}.npy --kind {kind} --threads 1 -o {kind}.png")
+        assert os.path.getsize(f"{kind}.png") > 1000
+    drawn = {kind: figure.axes for kind, figure in zip(KINDS, figures, strict=True)}
+    model = somf.load(f"{name}.somf")
+    source = somf.ImagePatches("scene.npy", 5) if patches else "rows.npy"
+    assert len(drawn["atoms"][0].images if patches else drawn["atoms"][0].collections)
+    for ax, column in zip(drawn["history"], ("n_samples_seen", "compute_seconds"), strict=True):
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), model.history_[column])
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.history_["objective"])
+    density = np.mean(model.transform(source) != 0)
+    assert f"{density:.1%} of the codes are not zero" in drawn["usage"][0].get_title()
+    assert len(drawn["reconstructions"][0].get_xticks()) > 1
+    (ax,) = drawn["spectra"]
+    order = Measurement.of(model, source, with_gap=False).order
+    atoms = model.components_[order[: len(ax.lines)]].reshape(len(ax.lines), -1, 3)
+    expected = atoms.mean(axis=1) if patches else model.components_[order[: len(ax.lines)]]
+    np.testing.assert_allclose([line.get_ydata() for line in ax.lines], expected, rtol=1e-5)
+
+
+def test_how_many_atoms_are_drawn_and_in_which_shape_can_be_said(somf_command, figures):
+    somf_command("fit rows.npy --components 8 -o rows.somf")
+    somf_command("plot rows.somf --atoms 4 --shape 4x6 -o atoms.png")
+    (ax,) = figures[0].axes
+    assert ax.images
+    assert ax.get_title() == "4 of 8 atoms"
+    somf_command("report rows.somf --shape 2x4x3 -o report.html")
+    with open("report.html", encoding="utf-8") as file:
+        assert "2 × 4 pixels, 3 channels" in file.read()
+    somf_command("plot rows.somf --shape 4 -o more.png", code=2)
+    somf_command("plot rows.somf --shape 4x5 -o more.png", code=1)
+    assert "patch_shape must be" in somf_command.errors
 
 
 def test_a_picture_of_what_a_model_does_not_have_is_refused(somf_command):
@@ -542,6 +583,32 @@ def test_a_folder_that_is_not_an_array_is_never_removed(somf_command):
     os.makedirs("photos.zarr/precious")
     somf_command("transform rows.somf rows.npy -o photos.zarr --force", code=1)
     assert os.path.isdir("photos.zarr/precious")
+
+
+def test_what_a_file_of_others_says_does_not_command_the_terminal(somf_command):
+    somf_command("fit scene.npy --patches 4 --components 6 -o scene.somf")
+    tensors, text = tensorfile.read("scene.somf")
+    fields = json.loads(text)
+    fields["patches"]["path"] = fields["version"] = "\x1b[2Jred\nforged line"
+    tensorfile.write("scene.somf", tensors, json.dumps(fields))
+    said = somf_command("info scene.somf")
+    assert "\x1b" not in said
+    assert "\\x1b[2Jred\\nforged line" in said
+
+
+def test_a_model_that_knows_names_of_features_takes_files_without_complaint(somf_command):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.load("rows.npy"), columns=[f"band {i}" for i in range(24)])
+    somf.DictionaryLearning(6, random_state=0).fit(frame).save("rows.somf")
+    somf_command("score rows.somf rows.npy -q")
+    assert somf_command.errors == ""
+
+
+def test_the_file_of_a_run_says_how_patches_were_cut_out(somf_command):
+    somf_command("fit scene.npy --patches 4 --components 6 -o scene.somf")
+    with open("scene.somf.toml", "rb") as file:
+        told = tomllib.load(file)
+    assert (told["stride"], told["center"], told["scale"]) == ("1x1", True, True)
 
 
 def test_quiet_is_quiet_and_json_is_json(somf_command):
