@@ -4,17 +4,24 @@
 
 Data: patches of Indian Pines, p = 51,200 in float32, k = 100, λ = 0.1, batches of 50, r = 4 and 12.
 The same samples are fitted for one epoch from memory, from a memory map (`.npy`), from HDF5 and
-Zarr (chunks of 16 rows, not compressed), from a transposed memory map, and as patches of the scene
-in memory and in a file. All take turns; the ratio to the fit from memory is that of the same round.
+Zarr (chunks of 16 rows; not compressed, and compressed as the libraries do by themselves), from a
+transposed memory map, and as patches of the scene in memory and in a file. All take turns; the
+ratio to the fit from memory is that of the same round.
 
 - warm: the files are in the page cache, so that nothing but the work of reading is measured.
 - cold: the page cache is told to forget them before every fit. Then the disk must deliver, and the
   rate at which it does is measured next to the rate at which the fit from memory consumes.
+
+Beside them stands what the system takes for itself, in seconds of a core: all bytes of the files
+read in pieces, in random order, by a program that does nothing else; and, for compressed files,
+what the libraries take to read them in order.
 """
 
 import argparse
 import json
+import mmap
 import os
+import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +40,8 @@ from somf.data import open_source
 CHUNK_ROWS = 16
 PATCH_BYTES = 51_200 * 4
 REDUCTIONS = (4, 12)
+FLOORS = "seconds of a core for reading alone"
+COMPRESSED = ("HDF5, gzip", "Zarr, zstd")
 
 
 def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]]]:
@@ -57,6 +66,12 @@ def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]
         overwrite=True,
     )  # fmt: skip
     array[:] = X
+    packed_hdf5, packed_zarr = folder / "packed.h5", folder / "packed.zarr"
+    with h5py.File(packed_hdf5, "w") as file:
+        file.create_dataset(
+            "X", data=X, chunks=(CHUNK_ROWS, X.shape[1]), compression="gzip", compression_opts=1
+        )
+    zarr.create_array(packed_zarr, data=X, chunks=(CHUNK_ROWS, X.shape[1]), overwrite=True)
 
     def patches(image: Any) -> ImagePatches:
         cut = ImagePatches(image, 16)
@@ -70,7 +85,9 @@ def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]
         "memory map": (lambda: open_source(npy), [npy]),
         "transposed memory map": (lambda: open_source(turned, transposed=True), [turned]),
         "HDF5": (lambda: open_source(hdf5), [hdf5]),
-        "Zarr": (lambda: open_source(chunked), [p for p in chunked.rglob("*") if p.is_file()]),
+        "Zarr": (lambda: open_source(chunked), files_in(chunked)),
+        COMPRESSED[0]: (lambda: open_source(packed_hdf5), [packed_hdf5]),
+        COMPRESSED[1]: (lambda: open_source(packed_zarr), files_in(packed_zarr)),
         "patches in memory": (lambda: patches(columns), []),
         "patches of a file": (lambda: patches(scene), [scene]),
     }
@@ -94,27 +111,67 @@ def remember(files: list[Path]) -> float:
     return size / (perf_counter() - begin) / 1e6
 
 
-def remember_at_random(files: list[Path], piece: int) -> float:
-    """Read files in pieces, one at a time, in random order; return the rate in MB/s."""
+def files_in(folder: Path) -> list[Path]:
+    """Return all files of a folder."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def core_seconds() -> float:
+    """Return the seconds that cores have spent on this process, and on the system for it."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def remember_at_random(files: list[Path], piece: int, flags: int = 0) -> tuple[float, float]:
+    """Read files in pieces, one at a time, in random order; return MB/s and seconds of a core."""
     places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
-    size, begin = 0, perf_counter()
+    room = mmap.mmap(-1, piece)  # on the border of a page, as reading past the cache needs it
+    room.write(bytes(piece))
+    size, begin, used = 0, perf_counter(), core_seconds()
     for number in np.random.default_rng(0).permutation(len(places)):
         path, at = places[number]
-        with open(path, "rb", buffering=0) as file:
-            file.seek(at)
-            size += len(file.read(piece))
-    return size / (perf_counter() - begin) / 1e6
+        file = os.open(path, os.O_RDONLY | flags)
+        size += os.preadv(file, [room], at)
+        os.close(file)
+    return size / (perf_counter() - begin) / 1e6, core_seconds() - used
 
 
 def fit(X: Any, reduction: float) -> dict[str, float]:
-    """Fit one epoch; return its seconds in the loop and those before it."""
+    """Fit one epoch; return its seconds in the loop and those before it, and those of cores."""
     model = DictionaryLearning(
         K, alpha=ALPHA, reduction=reduction, batch_size=BATCH, random_state=0
     )
-    begin = perf_counter()
+    begin, used = perf_counter(), core_seconds()
     model.fit(X)
     seconds = model.history_["compute_seconds"][-1]
-    return {"loop": seconds, "start": perf_counter() - begin - seconds}
+    return {
+        "loop": seconds,
+        "start": perf_counter() - begin - seconds,
+        "cores": core_seconds() - used,
+    }
+
+
+def floors(sources: dict[str, tuple[Callable[[], Any], list[Path]]]) -> dict[str, dict[str, float]]:
+    """Return seconds of a core that reading alone takes, whoever does it."""
+    result: dict[str, dict[str, float]] = {}
+    for name, (open_it, files) in sources.items():
+        if name in COMPRESSED:
+            source, used = open_it(), core_seconds()
+            step = 10 * CHUNK_ROWS
+            for start in range(0, source.shape[0], step):
+                source.rows(np.arange(start, min(start + step, source.shape[0])))
+            result[name] = {"decompressed in order": core_seconds() - used}
+        elif files:
+            piece = piece_of(name)
+            remember(files)
+            result[name] = {"from the page cache": remember_at_random(files, piece)[1]}
+            forget(files)
+            result[name]["from the disk"] = remember_at_random(files, piece)[1]
+            if hasattr(os, "O_DIRECT"):
+                forget(files)
+                past = remember_at_random(files, piece, os.O_DIRECT)[1]
+                result[name]["from the disk, past the page cache"] = past
+    return result
 
 
 def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
@@ -122,20 +179,22 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     sources = write(folder, n)
     fit(sources["memory"][0]()[:200], 4)  # compile
     fit(sources["patches in memory"][0](), 4)
-    result: dict[str, Any] = {}
+    result: dict[str, Any] = {FLOORS: floors(sources)}
     for reduction in REDUCTIONS:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
             rates: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
             for _ in range(n_rounds):
                 for name, (open_it, files) in sources.items():
+                    if name in COMPRESSED and state == "cold":
+                        continue
                     if files and state == "cold":
                         rates[name].append(disk_rates(name, files))
                     elif files:
                         remember(files)
                     times[name].append(fit(open_it(), reduction))
             result[f"r = {reduction}, {state}"] = {
-                name: _row(times, rates, name, n) for name in sources
+                name: _row(times, rates, name, n) for name in sources if times[name]
             }
             print_table(f"r = {reduction}, {state}", result[f"r = {reduction}, {state}"])
     return result
@@ -143,13 +202,17 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
 
 def disk_rates(name: str, files: list[Path]) -> tuple[float, float]:
     """Return MB/s of files that are not in memory, in order, and in pieces as a fit wants them."""
-    piece = PATCH_BYTES * (1 if name == "memory map" else CHUNK_ROWS)
     forget(files)
     in_order = remember(files)
     forget(files)
-    at_random = remember_at_random(files, piece)
+    at_random, _ = remember_at_random(files, piece_of(name))
     forget(files)
     return in_order, at_random
+
+
+def piece_of(name: str) -> int:
+    """Return how many bytes a fit wants at a time."""
+    return PATCH_BYTES * (1 if name == "memory map" else CHUNK_ROWS)
 
 
 def _row(
@@ -163,6 +226,7 @@ def _row(
     row: dict[str, Any] = {
         "seconds": summary([t["loop"] for t in times[name]]),
         "seconds before the first iteration": median(t["start"] for t in times[name]),
+        "seconds of all cores": median(t["cores"] for t in times[name]),
         "samples per second": n / median(t["loop"] for t in times[name]),
         "compared with": against,
         "ratio": summary([a["loop"] / b["loop"] for a, b in pairs]),
@@ -196,6 +260,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(Path(folder), options.samples, options.rounds)
+    cases = {case: rows for case, rows in result.items() if case != FLOORS}
     needed = options.samples * 51_200 * 4 / 1e6
     report = {
         "machine": facts(),
@@ -205,9 +270,10 @@ def main() -> None:
         "rows per chunk": CHUNK_ROWS,
         "rounds": options.rounds,
         "MB/s that a fit from memory consumes": {
-            case: needed / rows["memory"]["seconds"]["median"] for case, rows in result.items()
+            case: needed / rows["memory"]["seconds"]["median"] for case, rows in cases.items()
         },
-        "cases": result,
+        FLOORS: result[FLOORS],
+        "cases": cases,
     }
     options.output.write_text(json.dumps(report, indent=1) + "\n")
 

@@ -314,3 +314,19 @@ def test_inverse_transform_multiplies_codes_and_atoms(toy):
     np.testing.assert_allclose(model.inverse_transform(sp.csr_array(codes)), expected)
     with pytest.raises(ValueError, match=r"codes must have shape \(n_samples, 5\)"):
         model.inverse_transform(codes[:, 1:])
+
+
+@pytest.mark.parametrize("init", ["random", np.eye(4, 40)], ids=["random", "given"])
+def test_atoms_that_are_no_samples_are_made_without_reading_any(init):
+    class Watched(Source):
+        is_in_memory = True
+        shape, dtype = (200, 40), np.dtype(float)
+        X, asked = sparse_data(), 0
+
+        def rows(self, ids):
+            self.asked += len(ids)
+            return self.X[ids]
+
+    source = Watched()
+    DictionaryLearning(4, init=init, random_state=0).fit(source)
+    assert source.asked == 200

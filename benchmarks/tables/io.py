@@ -4,7 +4,16 @@ from typing import Any
 
 from benchmarks.tables.markdown import machine, paragraph, size, spread, table
 
-SOURCES = ("memory map", "patches of a file", "HDF5", "Zarr", "transposed memory map")
+SOURCES = (
+    "memory map",
+    "patches of a file",
+    "HDF5",
+    "Zarr",
+    "HDF5, gzip",
+    "Zarr, zstd",
+    "transposed memory map",
+)
+FLOORS = "seconds of a core for reading alone"
 RANDOM = "disk, MB/s, in random pieces"
 
 
@@ -27,7 +36,29 @@ def ratios(results: dict[str, Any]) -> str:
     cases = results["cases"]
     return table(
         ("source", *cases),
-        ((name, *(spread(rows[name]["ratio"]) for rows in cases.values())) for name in SOURCES),
+        (
+            (
+                name,
+                *(spread(rows[name]["ratio"]) if name in rows else "" for rows in cases.values()),
+            )
+            for name in SOURCES
+            if any(name in rows for rows in cases.values())
+        ),
+    )
+
+
+def floors(results: dict[str, Any]) -> str:
+    """Return what reading costs, whoever does it, beside all that a fit costs."""
+    kinds = ("from the page cache", "from the disk", "from the disk, past the page cache")
+    reading = {name: row for name, row in results[FLOORS].items() if kinds[0] in row}
+    cores = {case: row["memory"]["seconds of all cores"] for case, row in results["cases"].items()}
+    warm = [cores[case] for case in cores if case.endswith("warm")]
+    return table(
+        ("seconds of a core", *kinds),
+        (
+            *((name, *(f"{row[kind]:.2f}" for kind in kinds)) for name, row in reading.items()),
+            ("a fit from memory", " and ".join(f"{seconds:.2f}" for seconds in warm), "", ""),
+        ),
     )
 
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from numbers import Integral
@@ -232,18 +232,16 @@ class MatrixFactorization(
         -------
         self : object
         """
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
         config = self._request().for_features(source.shape[1])
-        dtype, kernels = config.dtype_for(source.dtype), kernels_for(config.device)
+        kernels = kernels_for(config.device)
         seed = self._draw_seed()
         keeper, before = None, None
         if config.checkpoint is not None:
             names = getattr(named, "feature_names_in_", None)
             keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
-            check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
-            before = keeper.resume(source.shape[0], check)
+            before = keeper.resume(source.shape[0], _check_of_states(config, source))
         if before is not None:
             seed = before[0].seed
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
@@ -261,18 +259,11 @@ class MatrixFactorization(
                 config = config.with_alpha(before[2])
             if keeper is not None:
                 keeper.alpha = config.penalty.alpha
-            loader = loader_for(
-                config.device, source, dtype, state.permutation, config.is_non_negative
-            )
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = None
             if validation_source is not None:
                 name = "X" if validation_source is source else "validation"
-                held_out = (
-                    loader_for(
-                        config.device, validation_source, dtype, state.permutation, name=name
-                    ),
-                    validation_ids,
-                )
+                held_out = _loader(config, validation_source, state, name=name), validation_ids
             n_iter = config.n_epochs * -(-len(ids) // config.batch_size)
             fitted = partial(_fitted_attributes, state, progress, vars(named))
             followers = followed_by_sklearn(self, X, n_iter, fitted)
@@ -318,8 +309,7 @@ class MatrixFactorization(
         time fails, or Ctrl-C is pressed, what was learned until then is kept.
         """
         is_first = not hasattr(self, "_state")
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         request = self._request() if is_first else self._config()
         config = request.for_features(source.shape[1])
         if hasattr(self, "components_"):
@@ -335,9 +325,7 @@ class MatrixFactorization(
                 state = start(config, source, ids, seed, is_finite=False).on_host()
             else:
                 state = self._state
-            loader = loader_for(
-                config.device, source, state.dtype, state.permutation, config.is_non_negative
-            )
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
             for _ in loader.chunks(ids):
                 pass  # raises before anything has changed if a sample is not finite
             slots = None
@@ -514,8 +502,7 @@ class MatrixFactorization(
 
     def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
         check_is_fitted(self)
-        source = as_source(X)
-        X = X if hasattr(X, "shape") else source  # a path has no shape
+        source, X = _opened(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         config = self._config()
         kernels = kernels_for(config.device)
@@ -594,6 +581,23 @@ class MatrixFactorization(
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _opened(X: Any) -> tuple[Source, Any]:
+    """Return the source of X, and X itself if scikit-learn can look at it: a path has no shape."""
+    source = as_source(X)
+    return source, X if hasattr(X, "shape") else source
+
+
+def _loader(config: Config, source: Source, state: State, **options: Any) -> Loader:
+    """Return what brings samples in the form that a state asks for; see `Loader` for options."""
+    return loader_for(config.device, source, state.dtype, state.permutation, **options)
+
+
+def _check_of_states(config: Config, source: Source) -> Callable[[State], None]:
+    """Return the function that refuses a state that a fit of this source cannot have left."""
+    dtype = config.dtype_for(source.dtype)
+    return partial(check_state, config, n_features=source.shape[1], dtype=dtype)
 
 
 def _geometry(source: Source) -> dict[str, Any] | None:

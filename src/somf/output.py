@@ -66,37 +66,34 @@ def codes_into(
     codes : DenseCodes or SparseCodes
         Its `rows` are the result.
     """
-    kind = _kind(out, sparse)
-    if kind == "array":
-        _check_fits(out, shape)
-        yield DenseCodes(out)
-    elif kind == "new":
-        yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
-    else:
-        if os.path.lexists(out):  # it might be the samples themselves
-            raise FileExistsError(
-                f"out must not exist yet, got {os.fspath(out)!r}. Remove it, or name another file."
-            )
-        with WRITERS[kind](os.fspath(out), shape, dtype) as codes:
-            yield codes
-
-
-def _kind(out: Any, sparse: bool) -> str:
     if out is None:
-        return "new"
-    if not isinstance(out, str | os.PathLike):
+        yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
+    elif isinstance(out, str | os.PathLike):
+        path = os.fspath(out)
+        ending = _checked_ending(path, sparse)
+        if os.path.lexists(path):  # it might be the samples themselves
+            raise FileExistsError(
+                f"out must not exist yet, got {path!r}. Remove it, or name another file."
+            )
+        with WRITERS[ending](path, shape, dtype) as codes:
+            yield codes
+    else:
         if sparse:
             raise ValueError("out must be None or a .npz file for sparse codes, got an array.")
-        return "array"
-    kind = os.path.splitext(os.fspath(out).rstrip(os.sep))[1].lower()
-    kinds = (".npz",) if sparse else (".npy", ".zarr")
-    if kind not in kinds:
+        _check_fits(out, shape)
+        yield DenseCodes(out)
+
+
+def _checked_ending(path: str, sparse: bool) -> str:
+    """Return the ending of a file in which such codes can be written."""
+    ending = os.path.splitext(path.rstrip(os.sep))[1].lower()
+    endings = (".npz",) if sparse else (".npy", ".zarr")
+    if ending not in endings:
         what = "sparse" if sparse else "dense"
         raise ValueError(
-            f"out must be a file of kind {' or '.join(kinds)} for {what} codes, "
-            f"got {os.fspath(out)!r}."
+            f"out must be a file of kind {' or '.join(endings)} for {what} codes, got {path!r}."
         )
-    return kind
+    return ending
 
 
 def _check_fits(out: Any, shape: tuple[int, int]) -> None:

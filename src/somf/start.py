@@ -58,12 +58,12 @@ def start(config: Config, source: Source, ids: Ints, seed: int, is_finite: bool)
 def initial_dictionary(config: Config, source: Source, ids: Ints, seed: int) -> Array:
     """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
     dtype = config.dtype_for(source.dtype)
-    chosen = generator(seed, "init").permutation(ids)[: config.n_components]
-    rows = Loader(source, dtype).load(chosen)
-    samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
     if isinstance(config.init, str):
-        given = samples if config.init == "samples" else samples[:0]
-        return initial_atoms(given, config.n_components, config.ball, seed)
+        n_samples = config.n_components if config.init == "samples" else 0
+        chosen = generator(seed, "init").permutation(ids)[:n_samples]
+        rows = Loader(source, dtype).load(chosen)
+        samples = rows if isinstance(rows, np.ndarray) else rows.toarray()
+        return initial_atoms(samples, config.n_components, config.ball, seed)
     if config.init.shape[1] != source.shape[1]:
         raise ValueError(
             f"init must have n_features={source.shape[1]} columns, got {config.init.shape[1]}."

@@ -1,5 +1,6 @@
 """Everything that changes while fitting."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,9 @@ STORED = ("beta", "sq_norm", "gram", "code")
 PER_SAMPLE = ("n_visits", *STORED)
 ON_DEVICE = ("D", "B", "C", "norms", "grams", "aged_grams", "last_used", "n_users")
 INTEGERS = {"permutation", "last_used", "patience", "n_users", "ids", "n_visits"}
+
+ENTRIES_AT_ONCE = 2**22
+"""Entries of an array that are looked at at once when a state is checked."""
 
 
 @dataclass
@@ -266,9 +270,18 @@ class State:
             dtype = np.dtype(np.int64) if is_integer else self.D.dtype
             if array.shape != shapes[name] or array.dtype != dtype:
                 raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
-            if not np.isfinite(array).all():
+            if not is_integer and not _all_finite(array):
                 raise ValueError(f"{name} of its state must be finite")
         if self.memory is not None and (
-            len(np.unique(self.memory.ids)) < n or (self.memory.n_visits < 0).any()
+            len(np.unique(self.memory.ids)) < n or self.memory.n_visits.min(initial=0) < 0
         ):
             raise ValueError("its state remembers samples that cannot be")
+
+
+def _all_finite(array: Array) -> bool:
+    """Return whether all entries are finite, looking at some of them at a time.
+
+    What is remembered of samples may be larger than memory.
+    """
+    step = max(1, ENTRIES_AT_ONCE // max(1, math.prod(array.shape[1:])))
+    return all(np.isfinite(array[i : i + step]).all() for i in range(0, len(array), step))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, ImagePatches
+from somf.data.guard import RequestError
 from somf.data.images import open_image
 from somf.tensorfile import DamagedFileError
 
@@ -231,8 +232,14 @@ def test_an_envi_header_that_promises_more_than_there_is_is_refused(tmp_path):
     with pytest.raises(DamagedFileError, match="it is a spectral library"):
         open_image(path)
     path.write_text(header)
+
+
+def test_the_two_files_of_an_envi_image_are_not_taken_for_each_other(tmp_path):
+    path = write_envi(tmp_path / "x.hdr", CUBE)
+    with pytest.raises(ValueError, match=r"Name its header instead, '.*x\.hdr'"):
+        open_image(tmp_path / "x.img")
     (tmp_path / "x.img").unlink()
-    with pytest.raises(DamagedFileError, match=r"x\.hdr' is not"):
+    with pytest.raises(RequestError, match=r"x\.hdr' is a header, and its data file is missing"):
         open_image(path)
 
 
@@ -246,7 +253,7 @@ def test_a_picture_that_promises_more_than_it_holds_is_refused(tmp_path):
 
 
 def test_a_file_must_hold_one_image(tmp_path):
-    with pytest.raises(DamagedFileError, match=r"x\.mat'.* holds several: a, b"):
+    with pytest.raises(RequestError, match=r"x\.mat'.* holds several: a, b"):
         open_image(write_mat(tmp_path / "x.mat", a=CUBE, b=CUBE))
     with pytest.raises(DamagedFileError, match="of shape"):
         open_image(write_npy(tmp_path / "x.npy", CUBE[0, 0]))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf.data import Loader, as_source
+from somf import DictionaryLearning
+from somf.data import Loader, as_source, open_source
 
 X = np.random.default_rng(0).standard_normal((20, 6)) * np.array([1, 0, 1, 1, 0, 1])
 
@@ -42,3 +43,75 @@ def test_an_entry_that_is_not_finite_is_reported_with_its_row(storage, bad, name
 def test_a_sum_that_overflows_is_not_mistaken_for_infinity():
     huge = np.full((4, 3), 1e308)
     np.testing.assert_array_equal(Loader(as_source(huge), huge.dtype).load(np.arange(4)), huge)
+
+
+def written_in_chunks(folder, kind, rows, **options):
+    if kind == "HDF5":
+        h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+        with h5py.File(folder / "X.h5", "w") as file:
+            file.create_dataset("X", data=rows, chunks=(10, rows.shape[1]), **options)
+        return folder / "X.h5"
+    zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    chunks = (10, rows.shape[1])
+    zarr.create_array(folder / "X.zarr", data=rows, chunks=chunks, compressors=None)
+    return folder / "X.zarr"
+
+
+@pytest.mark.parametrize("kind", ["HDF5", "Zarr"])
+def test_a_fit_does_not_depend_on_how_chunks_are_read(tmp_path, monkeypatch, kind):
+    rows = np.random.default_rng(0).standard_normal((64, 30)).astype(np.float32)
+    path = written_in_chunks(tmp_path, kind, rows)
+    monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 4 * 10 * 30 * 4)
+    fits = []
+    for smallest in (1, 2**40):  # by rows, and by chunks that are kept
+        monkeypatch.setattr("somf.data.loader.LARGE_ROW", smallest)
+        model = DictionaryLearning(4, n_epochs=3, batch_size=7, random_state=0)
+        fits.append(model.fit(open_source(path)))
+    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
+
+
+@pytest.mark.parametrize("kind", ["HDF5", "Zarr"])
+def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
+    rows = np.random.default_rng(0).standard_normal((200, 30))
+    source = open_source(written_in_chunks(tmp_path, kind, rows))
+    monkeypatch.setattr("somf.data.loader.LARGE_ROW", 1)
+    asked = []
+    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
+    loader = Loader(source, rows.dtype)
+    batches = np.split(loader.order(np.arange(200), seed=0, epoch=0), range(8, 200, 8))
+    with loader.stream(batches) as minibatches:
+        found = np.vstack(list(minibatches))
+    np.testing.assert_array_equal(found, rows[np.concatenate(batches)])
+    assert sorted(asked) == [(chunk, 0, 10 * 30 * 8) for chunk in range(20)]
+    np.testing.assert_array_equal(loader.load(np.array([190, 3])), rows[[190, 3]])
+    assert len(asked) == 20  # for two rows no chunk is read as a whole
+
+
+def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((35, 30))
+    monkeypatch.setattr("somf.data.sliced.LARGEST_CHUNK", 4 * 30 * 8)
+    source = open_source(written_in_chunks(tmp_path, "HDF5", rows))
+    asked = []
+    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
+    X, picked = source.fetch(np.array([3, 17, 34]))()
+    np.testing.assert_array_equal(X[picked], rows[[3, 17, 34]])
+    assert asked == [(0, 0, 960), (1, 4 * 240, 960), (3, 4 * 240, 240)]
+
+
+def test_epochs_share_memory_and_streams_at_the_same_time_do_not(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((60, 30))
+    path = written_in_chunks(tmp_path, "HDF5", rows, compression="gzip")
+    loader = Loader(open_source(path), rows.dtype)
+    batches = np.split(np.random.default_rng(1).permutation(60), 6)
+    with loader.stream(batches) as first:
+        halves = [next(first) for _ in range(3)]
+        with loader.stream(batches[::-1]) as second:
+            np.testing.assert_array_equal(
+                np.vstack(list(second)), rows[np.concatenate(batches[::-1])]
+            )
+        halves += list(first)
+    np.testing.assert_array_equal(np.vstack(halves), rows[np.concatenate(batches)])
+    memory = loader._memory
+    with loader.stream(batches) as again:
+        list(again)
+    assert loader._memory is memory

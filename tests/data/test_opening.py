@@ -1,6 +1,7 @@
 """Paths, and files that are not what they say."""
 
 import io
+import os
 import struct
 import sys
 import tracemalloc
@@ -12,6 +13,7 @@ import scipy.sparse as sp
 
 from somf import DictionaryLearning
 from somf.data import as_source, open_source
+from somf.data.guard import RequestError
 from somf.tensorfile import DamagedFileError
 
 X = np.random.default_rng(0).standard_normal((60, 8))
@@ -23,11 +25,11 @@ def read(path, **options):
         source.rows(np.array([row]))
 
 
-def fails(path, message, **options):
+def fails(path, message, error=DamagedFileError, **options):
     """Check that opening, or reading, a file gives an error that names it, and takes no memory."""
     tracemalloc.start()
     try:
-        with pytest.raises(DamagedFileError, match=message) as caught:
+        with pytest.raises(error, match=message) as caught:
             read(path, **options)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
@@ -35,6 +37,11 @@ def fails(path, message, **options):
     assert str(path) in str(caught.value)
     assert peak < 50e6
     return True
+
+
+def is_refused(path, message, **options):
+    """Check that what is asked of a file, rather than the file, is refused, and the file named."""
+    return fails(path, message, RequestError, **options)
 
 
 # Paths in the place of data
@@ -76,6 +83,11 @@ def test_no_file_at_all_is_refused():
         open_source([])
 
 
+def test_an_empty_list_is_refused():
+    with pytest.raises(ValueError, match=r"X must have samples, .* got an empty list"):
+        DictionaryLearning(4).fit([])
+
+
 def test_a_name_with_brackets_is_a_name_if_there_is_such_a_file(tmp_path):
     np.save(tmp_path / "X[0].npy", X)
     np.testing.assert_array_equal(as_source(tmp_path / "X[0].npy").rows(np.arange(60)), X)
@@ -105,18 +117,26 @@ def test_dense_and_sparse_files_are_not_stacked(tmp_path):
 )
 def test_an_unknown_kind_is_refused_with_what_to_do(tmp_path, name, message):
     (tmp_path / name).write_bytes(b"something")
-    fails(tmp_path / name, message)
+    is_refused(tmp_path / name, message)
+
+
+def test_the_data_of_an_envi_image_are_refused_with_the_name_of_their_header(tmp_path):
+    for name in ("scene.img", "scene.hdr"):
+        (tmp_path / name).write_bytes(b"something")
+    is_refused(tmp_path / "scene.img", r"Wrap its header: ImagePatches\('.*scene\.hdr'")
 
 
 def test_arguments_that_do_not_apply_are_refused(tmp_path):
     np.save(tmp_path / "X.npy", X)
     X.tofile(tmp_path / "X.raw")
-    assert fails(tmp_path / "X.npy", "shape must be None", shape=(60, 8))
-    assert fails(tmp_path / "X.npy", "dataset must be None", dataset="X")
-    assert fails(tmp_path / "X.raw", "shape and dtype must both be given", shape=(60, 8))
-    assert fails(tmp_path / "X.raw", "shape and dtype must both be given", dtype=float)
-    assert fails(tmp_path / "X.raw", "positive integers", dtype=float, shape=(60, -8))
-    assert fails(tmp_path / "X.raw", "Expected 2D array", dtype=float, shape=(60, 4, 2))
+    assert is_refused(tmp_path / "X.npy", "shape must be None", shape=(60, 8))
+    assert is_refused(tmp_path / "X.npy", "dataset must be None", dataset="X")
+    assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", shape=(60, 8))
+    assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", dtype=float)
+    assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=(60, -8))
+    assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=480)
+    assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=(480,))
+    assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=(60, 4, 2))
 
 
 def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
@@ -156,11 +176,11 @@ def header(shape, descr="<f8"):
         (npy(X, header((10**30, 8))), "is not a .npy file"),
         (npy(X, header((-1, 8))), "is not a .npy file|cannot be used"),
         (npy(X, header((60, 8), "|O")), "is not a .npy file"),
-        (npy(X, header((60,), "<c16")), "Expected 2D"),
+        (npy(X, header((60,), "<c16")), "must hold a matrix"),
         (npy(X.astype(complex)), "Complex data not supported"),
         (npy(X.astype(str)), "must be numeric"),
-        (npy(X[0]), "Expected 2D array, got 1D"),
-        (npy(X.reshape(3, 20, 8)), "Expected 2D array, got 3D"),
+        (npy(X[0]), "must hold a matrix of samples × features, got 1D array"),
+        (npy(X.reshape(3, 20, 8)), "got 3D array of shape .* If it is an image: ImagePatches"),
         (npy(X[:0]), "is not a .npy file|0 sample"),
         (b"PK\x03\x04" + b"\0" * 50, "is not a .npy file"),
     ],
@@ -178,7 +198,7 @@ def test_an_npy_file_of_objects_is_never_unpickled(tmp_path):
 @pytest.mark.parametrize("shape", [(61, 8), (59, 8), (10**12, 8)])
 def test_a_raw_file_must_have_the_size_that_its_shape_says(tmp_path, shape):
     X.tofile(tmp_path / "X.raw")
-    fails(tmp_path / "X.raw", "of 3,840 bytes", shape=shape, dtype=float)
+    is_refused(tmp_path / "X.raw", "of 3,840 bytes", shape=shape, dtype=float)
 
 
 def npz(path, **members):
@@ -261,13 +281,24 @@ def test_a_damaged_chunk_of_an_hdf5_file_is_named_when_it_is_read(hdf5):
     fails(path, r"is damaged: rows \d+ to \d+ cannot be read")
 
 
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}], ids=["plain", "compressed"])
+def test_an_hdf5_file_that_has_become_shorter_does_not_read_as_zeros(hdf5, options):
+    path = hdf5(X=(np.random.default_rng(0).random((60, 800)), {"chunks": (10, 800)} | options))
+    source = open_source(path)
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(DamagedFileError, match=r"X.h5' is damaged: rows \d+ to \d+ cannot be read"):
+        source.rows(np.arange(60))
+    with pytest.raises(DamagedFileError, match=r"X.h5' is damaged: rows \d+ to \d+ cannot be read"):
+        source.fetch(np.arange(60))()
+
+
 def test_an_hdf5_dataset_must_be_a_matrix_and_be_named_if_there_are_several(hdf5):
     path = hdf5(cube=(np.ones((3, 4, 5)), {}), line=(np.ones(5), {}))
-    fails(path, "dataset must name what to read .* which holds none")
-    fails(path, "must have 2 dimensions, got shape", dataset="cube")
-    fails(path, "dataset must be one of", dataset="nothing")
+    is_refused(path, "dataset must name what to read .* which holds none")
+    is_refused(path, "must have 2 dimensions, got shape", dataset="cube")
+    is_refused(path, "dataset must be one of", dataset="nothing")
     path = hdf5(a=(X, {}), b=(X, {}))
-    fails(path, "which holds several: a, b")
+    is_refused(path, "which holds several: a, b")
     fails(hdf5(X=(X.astype(complex), {})), "Complex data", dataset="X")
 
 
@@ -308,6 +339,8 @@ def test_a_damaged_chunk_of_a_plain_zarr_is_named_when_it_is_read(tmp_path, dama
     source = as_source(tmp_path / "X.zarr")
     with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 30 to 39 cannot be read"):
         source.read(30, 40, np.empty((10, 8)))
+    with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 30 to 39 cannot be read"):
+        source.fetch(np.array([5, 34]))
 
 
 def test_a_chunk_of_a_plain_zarr_that_was_never_written_has_the_fill_value(tmp_path):
@@ -344,12 +377,12 @@ def test_a_zarr_that_promises_more_than_it_holds_is_refused(zarr):
 def test_a_zarr_group_must_hold_one_matrix_or_be_told_which(tmp_path):
     module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
     group = module.create_group(tmp_path / "scans.zarr")
-    fails(tmp_path / "scans.zarr", "which holds none")
+    is_refused(tmp_path / "scans.zarr", "which holds none")
     for name in ("a", "b"):
         group.create_array(name, shape=(4, 5), dtype=float)[:] = 1
-    fails(tmp_path / "scans.zarr", "which holds several: a, b")
-    fails(tmp_path / "scans.zarr", "dataset must be one of", dataset="c")
-    fails(tmp_path / "scans.zarr" / "a", "dataset must be None", dataset="c")
+    is_refused(tmp_path / "scans.zarr", "which holds several: a, b")
+    is_refused(tmp_path / "scans.zarr", "dataset must be one of", dataset="c")
+    is_refused(tmp_path / "scans.zarr" / "a", "dataset must be None", dataset="c")
     assert open_source(tmp_path / "scans.zarr", dataset="b").shape == (4, 5)
 
 

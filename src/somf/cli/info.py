@@ -19,7 +19,7 @@ from somf.cli.opening import (
 from somf.cli.parameters import with_options
 from somf.cli.talk import Talk, examples, talking
 from somf.data import CsrSource, Source
-from somf.data.hdf5 import SeveralDatasetsError
+from somf.data.guard import SeveralDatasetsError
 from somf.data.images import (
     READERS,
     STORED,

@@ -12,7 +12,7 @@ import click
 
 from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
-from somf.data.images import READERS, STORED, kind_of
+from somf.data.images import READERS, STORED, envi_header_of, kind_of
 from somf.data.opening import IMAGES
 from somf.estimators import MatrixFactorization
 from somf.tensorfile import DamagedFileError
@@ -204,7 +204,11 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
         if kind_of(path) in IMAGES:
             raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
         if kind_of(path) not in MATRICES and not is_raw:
-            raise click.UsageError(f"The kind of {path!r} is not known. {HOW_TO_READ_RAW}")
+            header = envi_header_of(path)
+            image = (
+                "" if header is None else f"{header!r} says that it is an image: name that one. "
+            )
+            raise click.UsageError(f"The kind of {path!r} is not known. {image}{HOW_TO_READ_RAW}")
     if is_raw and (flags.raw_shape is None or flags.raw_dtype is None):
         raise click.UsageError("--raw-shape and --raw-dtype must both be given.")
     try:
@@ -217,7 +221,7 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
         )
     except TypeError as error:  # NumPy does not know the type
         raise click.BadParameter(str(error), param_hint="--raw-dtype") from error
-    except DamagedFileError as error:
+    except ValueError as error:
         if re.search("got 3D array|must have 2 dimensions|holds none", str(error)):
             raise DamagedFileError(
                 f"{paths[0]!r} does not hold a matrix. If it is an image, say --patches 16x16, "

@@ -98,9 +98,18 @@ class ChunkBuffer:
         All rows that are going to be asked for, in this order.
     n_ahead : int
         How many batches are taken before the first of them has been used.
+    memory : ndarray, optional
+        The rows of a buffer that is no longer used, which are taken over where there are enough:
+        to touch memory for the first time takes longer than to read a file into it.
     """
 
-    def __init__(self, source: Source, batches: Sequence[Ints], n_ahead: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        batches: Sequence[Ints],
+        n_ahead: int,
+        memory: Array | None = None,
+    ) -> None:
         assert source.chunk_starts is not None
         self.source = source
         self.edges = np.append(source.chunk_starts, source.shape[0])
@@ -112,9 +121,11 @@ class ChunkBuffer:
         first_use[owners[::-1]] = times[::-1]
         self.last_use[self.last_use >= 0] += n_ahead
         self.chunk_rows = int(np.diff(self.edges).max())
-        n_places = _most_at_once(first_use, self.last_use)
-        self.rows = np.empty((n_places * self.chunk_rows, source.shape[1]), dtype=source.dtype)
-        self.free = list(range(0, len(self.rows), self.chunk_rows))
+        n_rows = _most_at_once(first_use, self.last_use) * self.chunk_rows
+        if memory is None or len(memory) < n_rows:
+            memory = np.empty((n_rows, source.shape[1]), dtype=source.dtype)
+        self.rows = memory
+        self.free = list(range(0, n_rows, self.chunk_rows))
         self.places = np.full(len(self.edges) - 1, -1)
         self.in_use: set[int] = set()
         self.n_taken = 0

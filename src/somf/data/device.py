@@ -81,15 +81,15 @@ class DeviceLoader(Loader):
         if self._pinned is not None:
             yield self._read_by_device(self._pinned, batches)
             return
-        fetch, n_ahead = self._planned(batches)
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
-        n_threads = READING_THREADS if self.source.chunk_starts is None else 1
+        n_threads = 1 if self._keeps_chunks else READING_THREADS
+        with self._planned(batches) as (fetch, n_ahead):
 
-        def load(ids: Ints) -> Any:
-            return self._prepare(*fetch(ids)(), ids)
+            def load(ids: Ints) -> Any:
+                return self._prepare(*fetch(ids)(), ids)
 
-        with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
-            yield minibatches
+            with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
+                yield minibatches
 
     def _read_by_device(self, source: PinnedArray, batches: Sequence[Ints]) -> Iterator[Any]:
         """Yield minibatches of a pinned array; the device reads some of them in advance.

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.guard import check_claim, guarded, optional
-from somf.data.sliced import PlainChunks, SlicedSource
+from somf.data.guard import RequestError, check_claim, choose, guarded, optional
+from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
+from somf.data.sliced import SlicedSource
 from somf.data.source import ArraySource, Source
-from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 HDF5 = (".h5", ".hdf5", ".he5")
@@ -46,9 +46,9 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     file.visititems(lambda at, item: _note(names, at, item, dimensions))
     dataset = file.get(choose(path, names, name))
     if not hasattr(dataset, "dtype"):
-        raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
+        raise RequestError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
     if dataset.ndim not in dimensions:
-        raise DamagedFileError(
+        raise RequestError(
             f"{name!r} in {path!r} must have {' or '.join(map(str, dimensions))} dimensions, "
             f"got shape {dataset.shape}."
         )
@@ -57,20 +57,23 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     return dataset
 
 
-def source_of(dataset: Any, path: str, transposed: bool) -> Source:
-    """Return the source that suits the layout of a dataset.
+def hdf5_source(path: str, name: str | None, transposed: bool) -> Source:
+    """Open a dataset as the source that suits its layout.
 
     Parameters
     ----------
-    dataset : h5py.Dataset of shape (n, p)
     path : str
+    name : str, optional
+        See `open_dataset`.
     transposed : bool
         Whether it is of shape (p, n).
     """
+    dataset = open_dataset(path, name)
     mapped = map_dataset(dataset, path)
     if mapped is not None:
         return ArraySource(mapped.T if transposed else mapped)
-    if _is_plain(dataset) and not transposed and _has_rows_as_they_are(dataset):
+    is_raw = _is_plain(dataset) and dataset.id.get_create_plist().get_nfilters() == 0
+    if is_raw and not transposed and has_chunks_of_rows(dataset):
         return PlainDataset(dataset, path)
     return SlicedSource(dataset, transposed, path)
 
@@ -101,48 +104,31 @@ class PlainDataset(PlainChunks):
     """
 
     def __init__(self, X: Any, path: str) -> None:
-        super().__init__(X, path=path)
+        super().__init__(X, path)
         self._file = os.open(path, os.O_RDONLY)
         weakref.finalize(self, os.close, self._file)
+        self._offsets: dict[int, int | None] = {}
+
+    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+        start = self._offset(chunk)
+        if start is not None and hasattr(os, "posix_fadvise"):
+            os.posix_fadvise(self._file, start + offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        rows, p = self.X.chunks
-        found = self.X.id.get_chunk_info_by_coord((chunk * rows, 0))
-        return (
-            found.byte_offset is not None  # it was written
-            and found.size == rows * p * self.dtype.itemsize
-            and os.preadv(self._file, [out], found.byte_offset + offset) == len(out)
-        )
+        start = self._offset(chunk)
+        if start is None:
+            return False
+        if os.preadv(self._file, [out], start + offset) != len(out):
+            raise ValueError("the file ends before them.")  # the library would give zeros
+        return True
 
-
-def _has_rows_as_they_are(dataset: Any) -> bool:
-    """Return whether chunks are whole rows, without a filter."""
-    return (
-        hasattr(os, "preadv")
-        and dataset.chunks is not None
-        and dataset.chunks[1] == dataset.shape[1]
-        and dataset.id.get_create_plist().get_nfilters() == 0
-    )
-
-
-class SeveralDatasetsError(DamagedFileError):
-    """A file holds several datasets, and none of them is named."""
-
-    def __init__(self, path: str, names: list[str]) -> None:
-        self.names = sorted(names)
-        held = f"several: {', '.join(self.names)}"
-        super().__init__(f"dataset must name what to read in {path!r}, which holds {held}.")
-
-
-def choose(path: str, names: list[str], name: str | None) -> str:
-    """Return the name of what to open in a file, the only one that qualifies if none is given."""
-    if name is not None:
-        return name
-    if not names:
-        raise DamagedFileError(f"dataset must name what to read in {path!r}, which holds none.")
-    if len(names) > 1:
-        raise SeveralDatasetsError(path, names)
-    return names[0]
+    def _offset(self, chunk: int) -> int | None:
+        """Return where a chunk is in the file, or None if it was never written."""
+        if chunk not in self._offsets:  # the library takes its time, and the interpreter with it
+            found = self.X.id.get_chunk_info_by_coord((chunk * self._rows_per_chunk, 0))
+            is_whole = found.byte_offset is not None and found.size == self._chunk_bytes
+            self._offsets[chunk] = found.byte_offset if is_whole else None
+        return self._offsets[chunk]
 
 
 def _note(names: list[str], at: str, item: Any, dimensions: tuple[int, ...]) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.guard import check_claim, guarded, optional
-from somf.data.hdf5 import HDF5, choose, map_dataset, open_dataset
+from somf.data.guard import RequestError, check_claim, choose, guarded, optional
+from somf.data.hdf5 import HDF5, map_dataset, open_dataset
 from somf.data.numpyfiles import map_npy
 from somf.data.zarrfiles import open_array
 from somf.kernels.host import scratch
-from somf.tensorfile import DamagedFileError
 from somf.typing import Array
 
 DIMENSIONS = (2, 3)
@@ -57,8 +56,10 @@ def open_image(
     if not os.path.exists(name):
         raise FileNotFoundError(f"There is no file {name!r}.")
     if kind not in READERS:
+        header = envi_header_of(name)
         raise ValueError(
             f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
+            + (f" Name its header instead, {header!r}." if header else "")
         )
     if dataset is not None and kind not in (*STORED, ".mat"):
         raise ValueError(
@@ -68,6 +69,12 @@ def open_image(
         image, no_data = READERS[kind](name, dataset)
         _check(image)
     return image, no_data
+
+
+def envi_header_of(path: str) -> str | None:
+    """Return the ENVI header beside a file, if there is one, whose numbers the file then holds."""
+    candidates = (f"{os.path.splitext(path)[0]}.hdr", f"{path}.hdr")
+    return next((name for name in candidates if os.path.exists(name)), None)
 
 
 def kind_of(path: str) -> str:
@@ -134,8 +141,15 @@ def _open_envi(path: str) -> Any:
     envi = optional("spectral.io.envi", "images")
     if "library" in envi.read_envi_header(path).get("file type", "").lower():
         raise ValueError("it is a spectral library")
-    file = envi.open(path)
-    file.fid.close()  # pixels come from a map
+    try:
+        file = envi.open(path)
+    except envi.EnviDataFileNotFoundError as error:
+        beside = os.path.splitext(os.path.basename(path))[0]
+        raise RequestError(
+            f"{path!r} is a header, and its data file is missing. Put it beside the header, as "
+            f"{beside!r} or {beside + '.img'!r} (or .dat, .raw, .bsq, .bil, .bip)."
+        ) from error
+    file.fid.close()  # pixels come from the map
     return file
 
 
@@ -174,7 +188,7 @@ def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
     shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
     name = choose(path, list(shapes), dataset)
     if name not in shapes:
-        raise DamagedFileError(f"dataset must be one of {list(shapes)} in {path!r}, got {name!r}.")
+        raise RequestError(f"dataset must be one of {list(shapes)} in {path!r}, got {name!r}.")
     check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
     # MATLAB's order is the other one, in which the channels of a pixel are far from each other.
     return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None

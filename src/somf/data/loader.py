@@ -22,6 +22,9 @@ AHEAD_BYTES = 2**26
 LEAST_AHEAD, MOST_AHEAD = 2, 16
 """… but not less or more than these."""
 
+LARGE_ROW = 2**14
+"""Bytes from which on a row is worth a call of the system to read it."""
+
 
 class Loader:
     """Reads minibatches in the form in which the solver wants them.
@@ -49,6 +52,7 @@ class Loader:
     ) -> None:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
+        self._memory: Array | None = None  # of chunks, kept from one epoch to the next
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -77,7 +81,10 @@ class Loader:
             If one of the samples has an entry that is not finite.
         """
         with _no_end_of_iteration(self.source):
-            return self._prepare(*self.source.fetch(ids)(), ids)
+            if self.source.chunk_starts is None:
+                return self._prepare(*self.source.fetch(ids)(), ids)
+            # Not by `fetch`, which has whole chunks read: here nobody asks for their other rows.
+            return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
@@ -99,21 +106,24 @@ class Loader:
         if self.source.is_in_memory:
             yield map(self.load, batches)
             return
-        fetch, n_ahead = self._planned(batches)
-        with read_ahead(fetch, batches, n_ahead) as fetched:
+        with (
+            self._planned(batches) as (fetch, n_ahead),
+            read_ahead(fetch, batches, n_ahead) as fetched,
+        ):
             yield (self._prepare(*f(), i) for f, i in zip(fetched, batches, strict=True))
 
+    @contextmanager
     def _planned(
         self, batches: Sequence[Ints]
-    ) -> tuple[Callable[[Ints], Callable[[], tuple[Rows, Ints]]], int]:
-        """Return `Source.fetch` for these minibatches, and how many of them to fetch in advance.
+    ) -> Iterator[tuple[Callable[[Ints], Callable[[], tuple[Rows, Ints]]], int]]:
+        """Give `Source.fetch` for these minibatches, and how many of them to fetch in advance.
 
         It is to be called once for each, in order.
         """
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
         n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
-        is_chunked = self.source.chunk_starts is not None
-        buffer = ChunkBuffer(self.source, batches, n_ahead) if is_chunked else None
+        memory, self._memory = self._memory, None  # for one stream at a time
+        buffer = ChunkBuffer(self.source, batches, n_ahead, memory) if self._keeps_chunks else None
 
         def fetch(ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
             with _no_end_of_iteration(self.source):
@@ -122,7 +132,17 @@ class Loader:
                 found = buffer.take(ids)
                 return lambda: found
 
-        return fetch, n_ahead
+        yield fetch, n_ahead
+        # Not after an error, when a thread may still be reading into it.
+        self._memory = None if buffer is None else buffer.rows
+
+    @property
+    def _keeps_chunks(self) -> bool:
+        """Whether chunks are kept in memory until their last row is used."""
+        source = self.source
+        has_cheap_rows = source.shape[1] * source.dtype.itemsize >= LARGE_ROW
+        is_read_by_rows = source.parts_are_cheap and has_cheap_rows
+        return source.chunk_starts is not None and not is_read_by_rows
 
     def _prepare(self, X: Rows, picked: Ints, ids: Ints) -> Matrix:
         """Make a minibatch of some rows of X, which are those of some samples."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.guard import check_claim, guarded
+from somf.data.guard import RequestError, check_claim, guarded
 from somf.data.source import check_numeric
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array
@@ -31,13 +31,13 @@ def map_npy(path: str) -> Array:
     return array
 
 
-def map_raw(path: str, shape: tuple[int, ...], dtype: Any) -> Array:
+def map_raw(path: str, shape: tuple[int, int], dtype: Any) -> Array:
     """Map a file of nothing but numbers into memory, to be read only.
 
     Parameters
     ----------
     path : str
-    shape : tuple of int
+    shape : tuple of (int, int)
         As it is stored, the last axis varying fastest.
     dtype : numpy.dtype or what makes one
 
@@ -47,15 +47,21 @@ def map_raw(path: str, shape: tuple[int, ...], dtype: Any) -> Array:
     """
     dtype = np.dtype(dtype)
     check_numeric(dtype)
-    if any(int(n) != n or n < 1 for n in shape):
-        raise ValueError(f"shape must be positive integers, got {shape!r}.")
+    if not _is_shape_of_a_matrix(shape):
+        raise RequestError(f"shape must be two positive integers for {path!r}, got {shape!r}.")
     expected, size = math.prod(int(n) for n in shape) * dtype.itemsize, os.path.getsize(path)
     if expected != size:
-        raise ValueError(
+        raise RequestError(
             f"shape and dtype must fit the file {path!r} of {size:,} bytes, "
             f"got {tuple(shape)} of {dtype}, {expected:,} bytes."
         )
     return np.memmap(path, dtype=dtype, mode="r", shape=tuple(shape))
+
+
+def _is_shape_of_a_matrix(shape: Any) -> bool:
+    if not isinstance(shape, tuple | list) or len(shape) != 2:
+        return False
+    return all(isinstance(n, int | np.integer) and n >= 1 for n in shape)
 
 
 def read_csr(path: str) -> sp.csr_array:

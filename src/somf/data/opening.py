@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data import zarrfiles
-from somf.data.hdf5 import HDF5, open_dataset, source_of
+from somf.data.guard import RequestError, check_is_matrix
+from somf.data.hdf5 import HDF5, hdf5_source
+from somf.data.images import envi_header_of
 from somf.data.numpyfiles import map_npy, map_raw, read_csr
 from somf.data.sliced import SlicedSource
 from somf.data.source import (
@@ -21,10 +22,11 @@ from somf.data.source import (
     check_two_dimensions,
 )
 from somf.data.stacked import StackedSource
-from somf.data.zarrfiles import open_array
+from somf.data.zarrfiles import zarr_source
 from somf.tensorfile import DamagedFileError
+from somf.typing import Array
 
-Path: TypeAlias = str | os.PathLike[str]
+PathLike: TypeAlias = str | os.PathLike[str]
 
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
 
@@ -45,6 +47,8 @@ def as_source(X: Any) -> Source:
     -------
     source : Source
     """
+    if isinstance(X, list | tuple) and len(X) == 0:
+        raise ValueError("X must have samples, or be a list of files, got an empty list.")
     if isinstance(X, Source):
         source = X
     elif _is_path(X) or _is_list_of_paths(X):
@@ -68,7 +72,7 @@ def as_source(X: Any) -> Source:
 
 
 def open_source(
-    path: Path | Sequence[Path],
+    path: PathLike | Sequence[PathLike],
     *,
     dataset: str | None = None,
     shape: tuple[int, int] | None = None,
@@ -107,6 +111,9 @@ def open_source(
     ------
     somf.tensorfile.DamagedFileError
         A ValueError that names the file, if it is not what it should be.
+    ValueError
+        If the file may be fine, but not what is asked of it: a dataset that it does not hold, a
+        shape for a file that knows its own, a kind that is not known.
     """
     paths = _expand(path)
     if not paths:
@@ -115,7 +122,7 @@ def open_source(
     return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
 
-def _expand(path: Path | Sequence[Path]) -> list[str]:
+def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     """Return the names of all files that are meant, which stay theirs wherever the process goes."""
     if not _is_path(path):
         return [name for p in path for name in _expand(p)]  # type: ignore[union-attr] # a sequence
@@ -132,12 +139,10 @@ def _expand(path: Path | Sequence[Path]) -> list[str]:
 def _open(
     path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
 ) -> Source:
+    source = _by_kind(path, dataset, shape, dtype, transposed)
     try:
-        source = _by_kind(path, dataset, shape, dtype, transposed)
         check_numeric(source.dtype)
         check_not_empty(source.shape)
-    except DamagedFileError:
-        raise
     except ValueError as error:
         raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
     return source
@@ -148,38 +153,42 @@ def _by_kind(
 ) -> Source:
     kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
     is_container = kind in HDF5 or os.path.isdir(path)
+    knows_its_shape = is_container or kind in (".npy", ".npz")
     _check_for(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
+    _check_for(path, "shape", shape, not knows_its_shape, "raw files")
     if is_container:
-        _check_for(path, "shape", shape, False, "raw files")
-        if kind in HDF5:
-            return source_of(open_dataset(path, dataset), path, transposed)
-        X = open_array(path, dataset)
-        check_two_dimensions(X.ndim)
-        return zarrfiles.source_of(X, path, transposed)
-    if kind in (".npy", ".npz") or (shape is None and dtype is None):
-        _check_for(path, "shape", shape, False, "raw files")
-        if kind == ".npz":
-            csr = read_csr(path)
-            return CsrSource(sp.csr_array(csr.T) if transposed else csr)
-        if kind != ".npy":
-            raise ValueError(_what_to_do(kind))
-        X = map_npy(path)
-    elif shape is None or dtype is None:
-        raise ValueError(f"shape and dtype must both be given, got {shape!r} and {dtype!r}.")
-    else:
-        X = map_raw(path, shape, dtype)
-    check_two_dimensions(X.ndim)
+        open_it = hdf5_source if kind in HDF5 else zarr_source
+        return open_it(path, dataset, transposed)
+    if kind == ".npz":
+        csr = read_csr(path)
+        return CsrSource(sp.csr_array(csr.T) if transposed else csr)
+    X = map_npy(path) if kind == ".npy" else _raw(path, kind, shape, dtype)
+    check_is_matrix(path, X.shape)
     return ArraySource(X.T if transposed else X)
+
+
+def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Array:
+    """Map a file of nothing but numbers, if enough is known about them."""
+    if shape is None and dtype is None:
+        raise RequestError(f"{path!r} cannot be opened: {_what_to_do(path, kind)}")
+    if shape is None or dtype is None:
+        raise RequestError(
+            f"shape and dtype must both be given for {path!r}, got {shape!r} and {dtype!r}."
+        )
+    return map_raw(path, shape, dtype)
 
 
 def _check_for(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
     if value is not None and not applies:
-        raise ValueError(f"{name} must be None for {path!r}, got {value!r}: it is for {kinds}.")
+        raise RequestError(f"{name} must be None for {path!r}, got {value!r}: it is for {kinds}.")
 
 
-def _what_to_do(kind: str) -> str:
+def _what_to_do(path: str, kind: str) -> str:
     if kind in IMAGES:
         return "it is an image. Wrap it: ImagePatches(path, patch_size)."
+    header = envi_header_of(path)
+    if header is not None:
+        return f"it is the data of an image. Wrap its header: ImagePatches({header!r}, patch_size)."
     return (
         f"the kind of {kind or 'a file without an ending'} is not known. Give shape and dtype of "
         "raw numbers: somf.data.open_source(path, shape=(n, p), dtype='float32')."

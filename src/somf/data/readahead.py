@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import Context
 from queue import SimpleQueue
@@ -14,6 +14,9 @@ S = TypeVar("S")
 
 PATIENCE = 5.0
 """Seconds that a thread has to finish the item that it is at when nobody wants it any more."""
+
+TURN = 0.5
+"""Seconds after which somebody who waits for an item looks up, in case of a signal."""
 
 
 @contextmanager
@@ -43,9 +46,9 @@ def read_ahead(
             waiting.append(Future())
             tasks.put((waiting[-1], item))
             if len(waiting) > n_ahead:
-                yield waiting.popleft().result()
+                yield _result(waiting.popleft())
         while waiting:
-            yield waiting.popleft().result()
+            yield _result(waiting.popleft())
 
     threads = [
         Thread(target=_work, args=(make, tasks), name=f"somf-reader-{n}", daemon=True)
@@ -62,6 +65,13 @@ def read_ahead(
             tasks.put(None)
         for thread in threads:
             thread.join(PATIENCE)
+
+
+def _result(future: "Future[T]") -> T:
+    """Wait for a result in turns: a signal just before a wait begins is noticed only after it."""
+    while not future.done():
+        wait([future], TURN)
+    return future.result()
 
 
 def _work(make: Callable[[S], T], tasks: "SimpleQueue[tuple[Future[T], S] | None]") -> None:

@@ -1,7 +1,6 @@
 """Anything with a shape, a type and slices of rows: h5py datasets, Zarr arrays, Dask arrays."""
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,9 +25,6 @@ class SlicedSource(Source):
     path : str, optional
         The file it comes from, to be named in errors.
     """
-
-    parts_are_cheap = False
-    """Whether some rows of a chunk can be read without reading all of it."""
 
     def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
         self.X, self.transposed, self.path = X, transposed, path
@@ -97,30 +93,6 @@ class SlicedSource(Source):
             raise DamagedFileError(
                 f"{self.path!r} is damaged: rows {start} to {stop - 1} cannot be read: {error}"
             ) from error
-
-
-class PlainChunks(SlicedSource):
-    """Chunks of whole rows, stored as they are in memory: read without the library of their format.
-
-    These libraries keep the interpreter from everybody else (h5py), or take milliseconds of a core
-    per minibatch (Zarr), which made a fit take 1.3 to 1.6 times as long as one from memory.
-    """
-
-    parts_are_cheap = True
-
-    def read(self, start: int, stop: int, out: Array) -> None:
-        """Write rows of one chunk into an array."""
-        chunk, skipped = divmod(start, int(self.X.chunks[0]))
-        offset = skipped * self.shape[1] * self.dtype.itemsize
-        is_inside = skipped + stop - start <= self.X.chunks[0]
-        with self._naming_the_file(start, stop):
-            is_read = is_inside and self._read_bytes(chunk, offset, out.data.cast("B"))
-        if not is_read:
-            super().read(start, stop, out)
-
-    @abstractmethod
-    def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        """Fill a buffer from an offset of a chunk on, unless the chunk was never written."""
 
 
 def dtype_of(X: Any) -> np.dtype[Any]:

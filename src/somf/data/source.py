@@ -33,6 +33,8 @@ class Source(ABC):
     chunk_starts : ndarray of int or None
         The first row of every chunk of rows that are stored, and had best be read, together; None
         where any rows are as cheap as any others. Only for dense sources.
+    parts_are_cheap : bool
+        Whether some rows of a chunk can be read without reading all of it.
     is_in_memory : bool
         Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
     """
@@ -40,6 +42,7 @@ class Source(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     chunk_starts: Ints | None = None
+    parts_are_cheap: bool = False
     is_in_memory: bool = False
 
     @property

@@ -37,6 +37,7 @@ class StackedSource(Source):
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.is_in_memory = all(part.is_in_memory for part in parts)
+        self.parts_are_cheap = all(p.parts_are_cheap or p.chunk_starts is None for p in parts)
         longest = max(_longest_chunk(part) for part in parts)
         if longest:
             self.chunk_starts = np.concatenate(

@@ -1,15 +1,23 @@
 """Arrays of Zarr, version 3 of the library (formats 2 and 3)."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from somf.data.guard import check_claim, guarded, optional
-from somf.data.hdf5 import choose
-from somf.data.sliced import PlainChunks, SlicedSource
-from somf.tensorfile import DamagedFileError
+from somf.data.guard import (
+    RequestError,
+    check_claim,
+    check_is_matrix,
+    choose,
+    guarded,
+    optional,
+)
+from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
+from somf.data.sliced import SlicedSource
 from somf.typing import Array
 
 
@@ -36,10 +44,10 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
             names = [at for at, item in arrays.items() if item.ndim in dimensions]
             chosen = choose(path, names, name)
             if chosen not in arrays:
-                raise DamagedFileError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
+                raise RequestError(f"dataset must be one of {names} in {path!r}, got {name!r}.")
             node = arrays[chosen]
         elif name is not None:
-            raise DamagedFileError(f"dataset must be None, got {name!r}: {path!r} is an array.")
+            raise RequestError(f"dataset must be None, got {name!r}: {path!r} is an array.")
         # Chunks that were never written read as the fill value, but not all of them.
         check_claim(path, node.nbytes, node.nbytes_stored())
     return node
@@ -49,17 +57,20 @@ def _is_array(item: Any) -> bool:
     return hasattr(item, "dtype")
 
 
-def source_of(array: Any, path: str, transposed: bool) -> SlicedSource:
-    """Return the source that suits the layout of an array.
+def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
+    """Open an array as the source that suits its layout.
 
     Parameters
     ----------
-    array : zarr.Array of shape (n, p)
     path : str
+    name : str, optional
+        See `open_array`.
     transposed : bool
         Whether it is of shape (p, n).
     """
-    if not transposed and _has_rows_as_they_are(array):
+    array = open_array(path, name)
+    check_is_matrix(path, array.shape)
+    if not transposed and _is_raw(array) and has_chunks_of_rows(array):
         return PlainChunkFiles(array, path=path)
     return ZarrSource(array, transposed, path)
 
@@ -89,26 +100,48 @@ class ZarrSource(SlicedSource):
 
 
 class PlainChunkFiles(PlainChunks, ZarrSource):
-    """An array whose chunks are whole rows, not compressed, each read from a file of its own."""
+    """An array whose chunks are whole rows, not compressed, each in a file of its own.
+
+    Parameters
+    ----------
+    X : zarr.Array of shape (n, p)
+    path : str
+    """
+
+    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+        if not hasattr(os, "posix_fadvise"):
+            return
+        with suppress(FileNotFoundError), self._opened(chunk) as file:
+            os.posix_fadvise(file, offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        rows, p = self.X.chunks
-        name = self._folder / self.X.metadata.encode_chunk_key((chunk, 0))
-        if not name.exists():  # it was never written
-            return False
-        with name.open("rb", buffering=0) as file:
-            size, expected = os.fstat(file.fileno()).st_size, rows * p * self.dtype.itemsize
-            if size != expected:
-                raise ValueError(f"{os.fspath(name)!r} has {size} bytes instead of {expected}.")
-            file.seek(offset)
-            n_read = file.readinto(out)
-            if n_read != len(out):
-                raise ValueError(f"{os.fspath(name)!r} ended after {n_read} bytes.")
+        try:
+            with self._opened(chunk) as file:
+                n_read = os.preadv(file, [out], offset)
+        except FileNotFoundError:
+            return False  # it was never written, or the library says what is wrong
+        if n_read != len(out):
+            raise ValueError(f"{self._name(chunk)!r} ended after {offset + n_read} bytes.")
         return True
 
+    @contextmanager
+    def _opened(self, chunk: int) -> Iterator[int]:
+        file = os.open(self._name(chunk), os.O_RDONLY)
+        try:
+            if (size := os.fstat(file).st_size) != self._chunk_bytes:
+                raise ValueError(
+                    f"{self._name(chunk)!r} has {size} bytes instead of {self._chunk_bytes}."
+                )
+            yield file
+        finally:
+            os.close(file)
 
-def _has_rows_as_they_are(array: Any) -> bool:
-    """Return whether chunks are files of whole rows of NumPy's numbers, as they are."""
+    def _name(self, chunk: int) -> str:
+        return f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
+
+
+def _is_raw(array: Any) -> bool:
+    """Return whether chunks are files of NumPy's numbers, as they are."""
     zarr = optional("zarr", "zarr")
     if array.metadata.zarr_format == 3:
         codecs = array.metadata.codecs
@@ -118,11 +151,7 @@ def _has_rows_as_they_are(array: Any) -> bool:
     else:
         is_plain = not array.filters and not array.compressors and np.dtype(array.dtype).isnative
         is_plain = is_plain and array.order == "C"
-    return (
-        is_plain
-        and type(array.store) is zarr.storage.LocalStore
-        and array.chunks[1] == array.shape[1]
-    )
+    return is_plain and type(array.store) is zarr.storage.LocalStore
 
 
 def _native_order() -> str:
