@@ -425,6 +425,10 @@ def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
             "fit numbers.bin --raw-shape 3x3 --raw-dtype int8 -o m.somf",
             "--raw-shape and --raw-dtype must fit the file",
         ),
+        (
+            "fit rows.npy --raw-shape 3x3 --raw-dtype int8 -o m.somf",
+            "--raw-shape must not be given for",
+        ),
         ("fit rows.npy --dataset rows -o m.somf", "--dataset must not be given for"),
         ("fit two.h5 -o m.somf", "--dataset must name what to read in"),
         ("fit two.h5 --dataset c -o m.somf", "--dataset must be one of ['a', 'b']"),

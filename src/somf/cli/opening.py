@@ -60,6 +60,7 @@ HOW_TO_READ_RAW = "If it holds raw numbers, say --raw-shape 1000x64 --raw-dtype 
 IN_FLAGS = {
     "dataset": "--dataset",
     "shape and dtype": "--raw-shape and --raw-dtype",
+    "shape": "--raw-shape",
     "patch_size": "--patches",
     "mask": "--mask",
 }
@@ -205,9 +206,7 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
             raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
         if kind_of(path) not in MATRICES and not is_raw:
             header = envi_header_of(path)
-            image = (
-                "" if header is None else f"{header!r} says that it is an image: name that one. "
-            )
+            image = "" if header is None else f"{header!r} says it is an image: name that one. "
             raise click.UsageError(f"The kind of {path!r} is not known. {image}{HOW_TO_READ_RAW}")
     if is_raw and (flags.raw_shape is None or flags.raw_dtype is None):
         raise click.UsageError("--raw-shape and --raw-dtype must both be given.")
