@@ -272,9 +272,3 @@ def test_without_matplotlib_the_extra_is_named(components, monkeypatch):
     monkeypatch.delitem(sys.modules, "matplotlib.pyplot")
     with pytest.raises(ImportError, match=r"pip install 'somf\[plot\]'"):
         plot_atoms(components, SPECTRAL)
-
-
-def test_ticks_are_whole_where_things_are_counted():
-    axes = [plot_usage(np.eye(3)), plot_spectra(np.random.default_rng(0).random((2, 3)))]
-    for ax in axes:
-        assert all(tick == round(tick) for tick in ax.get_xticks())

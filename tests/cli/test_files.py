@@ -318,10 +318,10 @@ def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command, figur
 
 def test_how_many_atoms_are_drawn_and_in_which_shape_can_be_said(somf_command, figures):
     somf_command("fit rows.npy --components 8 -o rows.somf")
-    somf_command("plot rows.somf --atoms 4 --shape 4x6 -o atoms.png")
-    (ax,) = figures[0].axes
-    assert ax.images
-    assert ax.get_title() == "4 of 8 atoms"
+    somf_command("plot rows.somf --shape 4x6 -o atoms.png")
+    assert figures[0].axes[0].images
+    somf_command("plot rows.somf --kind spectra --atoms 4 -o spectra.png")
+    assert len(figures[1].axes[0].lines) == 4
     somf_command("report rows.somf --shape 2x4x3 -o report.html")
     with open("report.html", encoding="utf-8") as file:
         assert "2 × 4 pixels, 3 channels" in file.read()
@@ -330,13 +330,11 @@ def test_how_many_atoms_are_drawn_and_in_which_shape_can_be_said(somf_command, f
     assert "patch_shape must be" in somf_command.errors
 
 
-def test_a_picture_of_what_a_model_does_not_have_is_refused(somf_command):
+def test_a_history_that_was_not_recorded_is_not_drawn(somf_command):
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
-    np.save("gray.npy", np.load("scene.npy")[:, :, 0])
-    somf_command("fit gray.npy --patches 5x5 --components 6 -o gray.somf")
-    for kind in ("spectra", "history"):
-        somf_command(f"plot gray.somf --kind {kind} -o picture.png", code=1)
-        assert f"'gray.somf' has no {kind} to draw" in somf_command.errors
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    somf_command("plot rows.somf --kind history -o picture.png", code=1)
+    assert "'rows.somf' has no history to draw" in somf_command.errors
     assert not os.path.exists("picture.png")
 
 

@@ -93,9 +93,6 @@ def plot(
     estimator, source = open_model(model, data, talk, options)
     if kind == "history" and "objective" not in estimator.history_:
         raise ValueError(f"{model!r} has no history to draw: it was learned without --validation.")
-    known: tuple[int, ...] = getattr(estimator, "patch_shape_", ())
-    if kind == "spectra" and len(shape or known) == 2:
-        raise ValueError(f"{model!r} has no spectra to draw: its patches have one channel.")
     with naming(data, source), replacing(output) as name:
         _draw(estimator, source, kind, name, atoms, shape)
     talk.result({"picture": output})
@@ -133,11 +130,8 @@ def _draw(
         figure = Figure(layout="constrained")
         first, *others = figure.subplots(1, 2 if kind == "history" else 1, squeeze=False)[0]
         if kind in MOST_ATOMS:
-            n_atoms = min(n_atoms or MOST_ATOMS[kind], len(model.components_))
             draw = plotting.plot_atoms if kind == "atoms" else plotting.plot_spectra
-            draw(model, shape, n_atoms=n_atoms, order=order, ax=first)
-            if n_atoms < len(model.components_):
-                first.set_title(f"{n_atoms} of {len(model.components_)} atoms")
+            draw(model, shape, n_atoms=n_atoms or MOST_ATOMS[kind], order=order, ax=first)
         elif kind == "history":
             plotting.plot_history(model, "n_samples_seen", ax=first)
             plotting.plot_history(model, ax=others[0])

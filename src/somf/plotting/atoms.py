@@ -160,8 +160,6 @@ def plot_spectra(
     for i, spectrum in enumerate(spectra):
         color = colors[i] if i < len(colors) else None
         ax.plot(np.insert(x, gaps, x[gaps]), np.insert(spectrum, gaps, np.nan), color=color)
-    if wavelengths is None:
-        ax.locator_params(axis="x", integer=True)
     is_spectrum = n_channels < n_features
     ax.set_xlabel("wavelength" if wavelengths is not None else _channel(is_spectrum))
     what = "mean over the patch" if is_spectrum else "value"

@@ -84,7 +84,6 @@ def plot_usage(codes: Any, *, ax: "Axes | None" = None) -> "Axes":
     ax.fill_between(places, np.sort(usage)[::-1], step="mid", alpha=0.35, linewidth=0)
     ax.step(places, np.sort(usage)[::-1], where="mid")
     ax.set_xlabel("atoms, most used first")
-    ax.locator_params(axis="x", integer=True)
     ax.set_ylim(bottom=0)
     ax.margins(x=0.01)
     if is_dense:
