@@ -11,6 +11,7 @@ from sklearn.preprocessing import normalize
 
 import somf
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
+from somf.density import Probe
 
 from .conftest import planted
 
@@ -60,7 +61,7 @@ def test_what_is_found_is_reported_and_the_parameter_stays(digits, caplog):
     caplog.set_level(logging.INFO, "somf")
     model = DictionaryLearning(20, **AUTO).fit(digits)
     assert model.alpha == "auto"
-    assert f"alpha is {model.alpha_:.4g} for codes of which 10 %" in caplog.text
+    assert f"alpha is {model.alpha_:.4g}, found for codes of density 0.1" in caplog.text
     assert clone(model).alpha == "auto"
 
 
@@ -158,3 +159,17 @@ def test_what_makes_no_sense_is_refused(digits, model, message):
 def test_samples_that_are_zero_have_no_density():
     with pytest.raises(ValueError, match="alpha must be a number for samples that"):
         DictionaryLearning(5, **AUTO).fit(np.zeros((100, 10)))
+
+
+def test_a_density_out_of_reach_is_given_up_before_the_slowest_codes(monkeypatch):
+    asked, measure = [], Probe._density
+
+    def noted(self, G, beta, alpha):
+        asked.append(alpha)
+        return measure(self, G, beta, alpha)
+
+    monkeypatch.setattr(Probe, "_density", noted)
+    X = np.repeat(np.eye(4), 30, axis=0)
+    with pytest.warns(UserWarning, match="more than codes of these samples have"):
+        model = DictionaryLearning(8, code_density=0.99, **AUTO).fit(X)
+    assert sum(alpha < 2 * model.alpha_ for alpha in asked) <= len(asked) / 3

@@ -148,7 +148,12 @@ def test_a_model_that_is_not_fitted_is_not_saved(tmp_path):
         {"history": []},
         {"history": {"objective": ["x"]}},
         {"feature_names": ["a"]},
+        {"history": {"objective": [True], "n_iter": [0]}},
+        {"history": {"objective": [1.0], "n_iter": []}},
+        {"format": True},
         {"n_iter": None},
+        {"n_iter": -5},
+        {"n_samples_seen": 1e300},
         {"counters": {}},
         {"counters": 3},
     ],
@@ -160,6 +165,26 @@ def test_a_model_that_makes_no_sense_is_refused_by_name(toy, tmp_path, change):
     tensors, text = tensorfile.read(path)
     tensorfile.write(path, tensors, json.dumps(json.loads(text) | change))
     with pytest.raises(ValueError, match=r"model\.somf"):
+        somf.load(path)
+
+
+def test_a_file_does_not_say_where_a_fit_writes(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text)
+    fields["params"]["checkpoint"] = str(tmp_path / "victim")
+    tensorfile.write(path, tensors, json.dumps(fields))
+    somf.load(path).fit(toy)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_what_a_model_lacks_is_named(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    _, text = tensorfile.read(path)
+    tensorfile.write(path, {}, text)
+    with pytest.raises(ValueError, match=r"is not a somf model: it has no 'components'\.$"):
         somf.load(path)
 
 

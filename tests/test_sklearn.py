@@ -103,3 +103,12 @@ def test_notebooks_show_an_estimator_as_html(kind, toy):
         assert "n_components" in html
     assert "Not fitted" in fresh
     assert "Not fitted" not in fitted
+
+
+def test_a_column_may_have_the_name_of_an_attribute(toy):
+    pandas = pytest.importorskip("pandas")
+    names = ["dtype", "shape", *(f"band {i}" for i in range(58))]
+    frame = pandas.DataFrame(toy, columns=names)
+    model = DictionaryLearning(4, random_state=0).fit(frame)
+    same = DictionaryLearning(4, random_state=0).fit(toy)
+    np.testing.assert_array_equal(model.components_, same.components_)

@@ -67,6 +67,7 @@ class Config:
             If one of them is not what it must be.
         """
         p = params
+        _check_seed(p)
         return cls(
             n_components=_integer(p, "n_components", 1),
             penalty=CodePenalty(
@@ -232,6 +233,12 @@ def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
         if value in (dtype, dtype.type, dtype.name):
             return dtype
     raise ValueError(f"dtype must be None, float32 or float64, got {value!r}.")
+
+
+def _check_seed(params: Mapping[str, Any]) -> None:
+    value = params["random_state"]
+    if isinstance(value, Integral) and not 0 <= int(value) < 2**32:
+        raise ValueError(f"random_state must be at least 0 and less than 2**32, got {value}.")
 
 
 def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:

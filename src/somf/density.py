@@ -25,7 +25,7 @@ from somf.start import blank_state, initial_dictionary
 from somf.state import State
 from somf.typing import Array, Ints, Matrix
 
-logger = logging.getLogger("somf")
+logger = logging.getLogger("somf.density")
 
 TRIAL_SAMPLES, MOST_EPOCHS = 4000, 10
 """Samples of a trial of one epoch (half of them for more), and epochs of any trial."""
@@ -63,6 +63,7 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     begin = perf_counter()
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
     chosen, probe_ids = _trial_samples(config, source, ids, seed, n_epochs)
+    logger.info("looking for alpha on %d samples", len(chosen))
     D = initial_dictionary(config, source, ids, seed)
     states = [blank_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
     permutation = states[0].permutation
@@ -76,9 +77,9 @@ def with_density(config: Config, source: Source, ids: Ints, seed: int) -> Config
     alpha = followed * (suitable / followed) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(
-        "alpha is %.4g for codes of which %.3g %% are not zero, found on %d samples in %.1f s",
+        "alpha is %.4g, found for codes of density %g on %d samples in %.1f s",
         alpha,
-        100 * config.code_density,
+        config.code_density,
         len(chosen),
         perf_counter() - begin,
     )
@@ -163,14 +164,19 @@ class Probe:
                 "alpha must be a number for samples that atoms cannot explain (are they all "
                 f"zero?), got 'auto' and a largest correlation of {top:g}."
             )
-        low, high = top * RANGE, top
+        bottom = top * RANGE
+        low, high, n_too_large = bottom, top, 0
         while high / low > 1 + PRECISION:
             middle = math.sqrt(low * high)
             if self._density(G, beta, middle) > self.target:
                 low = middle
-            else:
-                high = middle
-        self.is_reached = low > top * RANGE
+                continue
+            high, n_too_large = middle, n_too_large + 1
+            # The smaller λ, the longer codes take: is there anything to be found further down?
+            is_time_to_ask = n_too_large == 2 and low == bottom
+            if is_time_to_ask and self._density(G, beta, bottom) <= self.target:
+                break
+        self.is_reached = low > bottom
         return low
 
     def check(self, alpha: float) -> None:

@@ -89,9 +89,12 @@ class MatrixFactorization(
     n_epochs : int, default=1
         Passes of `fit` over the data.
     init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
-        Initial atoms: random samples, random directions, or these; always moved into the ball.
-    positive_code, positive_atoms : bool, default=False
-        Whether codes, or atoms, must be non-negative.
+        Initial atoms: random samples, random directions, or atoms that you have; always moved into
+        the ball.
+    positive_code : bool, default=False
+        Whether codes must be non-negative.
+    positive_atoms : bool, default=False
+        Whether atoms must be non-negative.
     code_tol : float, default=1e-3
         Relative duality gap at which the codes of an iteration are good enough.
     record_every : int, optional

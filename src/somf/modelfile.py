@@ -129,9 +129,11 @@ def load(path: str | os.PathLike[str]) -> Model:
     tensors, text = tensorfile.read(path, _allocate)
     with refusing_nonsense(path):
         fields = json.loads(text)
-        if fields["format"] not in READABLE:
+        if type(fields["format"]) is not int or fields["format"] not in READABLE:
             raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
-        params = dict(fields["params"])
+        params = dict(fields["params"]) | {
+            "checkpoint": None
+        }  # a file is not to say where to write
         if "init" in tensors:
             params["init"] = tensors.pop("init")
         counters = fields["counters"]
@@ -142,14 +144,12 @@ def load(path: str | os.PathLike[str]) -> Model:
             kind=str(fields["kind"]),
             params=params,
             learned=atoms if counters is None else _state(tensors, counters),
-            history={
-                str(k): [_number(v) for v in column] for k, column in fields["history"].items()
-            },
+            history=_history(fields["history"]),
             feature_names=None if names is None else np.array(names, dtype=object),
             patches=None if patches is None else _patches(patches, atoms.shape[1]),
             alpha=_weight(fields["alpha"] if fields["format"] > 2 else params["alpha"]),
-            n_iter=int(fields["n_iter"]),
-            n_samples_seen=int(fields["n_samples_seen"]),
+            n_iter=_count(fields["n_iter"]),
+            n_samples_seen=_count(fields["n_samples_seen"]),
             fit=fields.get("fit"),
         )
 
@@ -175,7 +175,8 @@ def refusing_nonsense(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except NONSENSE as error:
-        raise DamagedFileError(f"{os.fspath(path)!r} is not a somf model: {error}.") from error
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise DamagedFileError(f"{os.fspath(path)!r} is not a somf model: {what}.") from error
 
 
 def plain(params: dict[str, Any]) -> dict[str, Any]:
@@ -244,9 +245,22 @@ def _weight(alpha: Any) -> float:
     return float(alpha)
 
 
+def _history(given: Any) -> History:
+    history = {str(name): [_number(value) for value in column] for name, column in given.items()}
+    if len({len(column) for column in history.values()}) > 1:
+        raise ValueError("the columns of its history differ in length")
+    return history
+
+
 def _number(value: Any) -> float:
-    if not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("its history is not made of numbers")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("it counts what is no number of samples or iterations")
     return value
 
 

@@ -1,5 +1,6 @@
 """Commands on files of every kind, and on files that are not what they should be."""
 
+import html
 import json
 import os
 import tomllib
@@ -11,6 +12,9 @@ import scipy.sparse as sp
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
+from somf import tensorfile
+from somf.cli.pictures import KINDS
+from somf.measurement import Measurement
 
 
 def write_rows(kind):
@@ -92,7 +96,10 @@ def test_a_matrix_of_any_kind_is_learned_and_coded(somf_command, kind):
         assert somf_command.json(f"info {data}")["samples"] == 300
 
 
-@pytest.mark.parametrize("kind", ["npy", "mat", "tif", "hdr", "h5", "zarr", "png"])
+IMAGES = ("npy", "mat", "tif", "hdr", "h5", "zarr", "png")
+
+
+@pytest.mark.parametrize("kind", IMAGES)
 def test_an_image_of_any_kind_is_cut_into_patches_that_the_model_knows(somf_command, kind):
     name, dataset = write_image(kind), DATASETS.get(kind)
     data = name if dataset is None else f"{name} --dataset {dataset}"
@@ -157,8 +164,8 @@ def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command,
 
 def test_a_mask_that_is_none_of_the_image_is_named(somf_command):
     np.save("mask.npy", np.ones((3, 3), dtype=bool))
-    somf_command("fit scene.npy --patches 4 --mask mask.npy -o scene.somf", code=1)
-    assert "mask must hold booleans or integers of shape (36, 40)" in somf_command.errors
+    somf_command("fit scene.npy --patches 4 --mask mask.npy -o scene.somf", code=2)
+    assert "--mask must hold booleans or integers of shape (36, 40)" in somf_command.errors
     assert "'mask.npy'" in somf_command.errors
 
 
@@ -211,22 +218,144 @@ def test_info_tells_models_checkpoints_and_data_apart(somf_command):
     assert somf_command.json("info rows.npy")["norm_of_a_sample"] == pytest.approx(1)
 
 
-def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command):
-    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
-    for name, patches in (("scene", "--patches 5x5"), ("rows", "")):
-        somf_command(f"fit {name}.npy {patches} --components 6 --validation 0.1 -o {name}.somf")
-        for kind in ("atoms", "history", "usage"):
-            somf_command(f"plot {name}.somf {name}.npy --kind {kind} -o {name}-{kind}.png")
-            assert os.path.getsize(f"{name}-{kind}.png") > 1000
-    somf_command("plot rows.somf --kind usage -o more.png", code=2)
-    assert "--kind usage takes DATA" in somf_command.errors
+def test_info_lists_what_a_file_of_several_datasets_holds(somf_command):
+    rows = write_rows("hdf5").split()[0]
+    facts = somf_command.json(f"info {rows}")
+    assert "--dataset" in facts["what"]
+    assert facts["rows"] == [
+        {"dataset": "other", "shape": [5, 24], "dtype": "float64"},
+        {"dataset": "rows", "shape": [300, 24], "dtype": "float64"},
+    ]
+    assert "300 x 24" in somf_command(f"info {rows}")
 
 
-def test_the_report_says_how_to_repeat_the_run(somf_command):
-    somf_command("fit rows.npy --components 6 -o rows.somf")
-    somf_command("report rows.somf rows.npy -o report.html")
+def test_info_lists_what_a_file_of_matlab_holds(somf_command):
+    scipy_io = pytest.importorskip("scipy.io")
+    scipy_io.savemat("two.mat", {"a": np.ones((4, 4)), "b": np.ones((4, 4, 2))})
+    assert somf_command.json("info two.mat")["rows"] == [{"dataset": "a"}, {"dataset": "b"}]
+
+
+def test_info_names_the_flags_for_raw_numbers(somf_command):
+    write_rows("raw")
+    somf_command("info rows.bin", code=1)
+    assert "If it holds raw numbers, say --raw-shape" in somf_command.errors
+
+
+def test_info_of_a_header_counts_the_bytes_of_the_pixels(somf_command):
+    assert somf_command.json(f"info {write_image('hdr')}")["bytes"] == 36 * 40 * 3 * 4
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--validation nan.npy", "nan.npy: validation must be finite, got NaN in row 7"),
+        ("--validation narrow.npy", "narrow.npy: validation must have 24 features"),
+        ("--checkpoint model", "Error: checkpoint must be a checkpoint or a new file"),
+        ("--checkpoint scene.npy", "Error: 'scene.npy' is not a somf file"),
+    ],
+)
+def test_errors_name_the_file_that_they_are_about(somf_command, options, message):
+    somf_command("fit rows.npy --components 6 -o model")
+    rows = np.load("rows.npy")
+    np.save("narrow.npy", rows[:, :5])
+    rows[7] = np.nan
+    np.save("nan.npy", rows)
+    somf_command(f"fit rows.npy --components 6 {options} -o rows.somf", code=1)
+    assert message in somf_command.errors.replace(f"{os.getcwd()}{os.sep}", "")
+    assert "rows.npy" not in somf_command.errors
+
+
+def test_more_atoms_than_samples_are_warned_of(somf_command):
+    somf_command("fit rows.npy --components 301 -o rows.somf -q")
+    assert "more atoms (301) than samples (300)" in somf_command.errors
+    somf_command("fit rows.npy --components 300 -o other.somf -q")
+    assert somf_command.errors == ""
+
+
+def test_a_device_that_is_not_there_is_one_line(somf_command):
+    from somf.kernels import is_available
+
+    if is_available("cuda"):
+        pytest.skip("there is a GPU")
+    somf_command("fit rows.npy --device cuda -o rows.somf", code=1)
+    assert somf_command.errors.startswith("Error: --device cuda needs ")
+    assert len(somf_command.errors.splitlines()) == 1
+
+
+@pytest.fixture
+def figures(monkeypatch):
+    """Return a list of the figures that are saved from now on."""
+    figure = pytest.importorskip("matplotlib.figure", reason="pictures come with the extra 'plot'")
+    saved, save = [], figure.Figure.savefig
+    monkeypatch.setattr(
+        figure.Figure, "savefig", lambda self, name: saved.append(self) or save(self, name)
+    )
+    return saved
+
+
+@pytest.mark.parametrize(("name", "patches"), [("scene", "--patches 5x5"), ("rows", "")])
+def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command, figures, name, patches):
+    somf_command(f"fit {name}.npy {patches} --components 8 --validation 0.1 -o {name}.somf")
+    for kind in KINDS:
+        somf_command(f"plot {name}.somf {name}.npy --kind {kind} --threads 1 -o {kind}.png")
+        assert os.path.getsize(f"{kind}.png") > 1000
+    drawn = {kind: figure.axes for kind, figure in zip(KINDS, figures, strict=True)}
+    model = somf.load(f"{name}.somf")
+    source = somf.ImagePatches("scene.npy", 5) if patches else "rows.npy"
+    assert len(drawn["atoms"][0].images if patches else drawn["atoms"][0].collections)
+    for ax, column in zip(drawn["history"], ("n_samples_seen", "compute_seconds"), strict=True):
+        np.testing.assert_array_equal(ax.lines[0].get_xdata(), model.history_[column])
+        np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.history_["objective"])
+    density = np.mean(model.transform(source) != 0)
+    assert f"{density:.1%} of the codes are not zero" in drawn["usage"][0].get_title()
+    assert len(drawn["reconstructions"][0].get_xticks()) > 1
+    (ax,) = drawn["spectra"]
+    order = Measurement.of(model, source, with_gap=False).order
+    atoms = model.components_[order[: len(ax.lines)]].reshape(len(ax.lines), -1, 3)
+    expected = atoms.mean(axis=1) if patches else model.components_[order[: len(ax.lines)]]
+    np.testing.assert_allclose([line.get_ydata() for line in ax.lines], expected, rtol=1e-5)
+
+
+def test_how_many_atoms_are_drawn_and_in_which_shape_can_be_said(somf_command, figures):
+    somf_command("fit rows.npy --components 8 -o rows.somf")
+    somf_command("plot rows.somf --shape 4x6 -o atoms.png")
+    assert figures[0].axes[0].images
+    somf_command("plot rows.somf --kind spectra --atoms 4 -o spectra.png")
+    assert len(figures[1].axes[0].lines) == 4
+    somf_command("report rows.somf --shape 2x4x3 -o report.html")
     with open("report.html", encoding="utf-8") as file:
-        assert "somf fit --config rows.somf.toml" in file.read()
+        assert "2 × 4 pixels, 3 channels" in file.read()
+    somf_command("plot rows.somf --shape 4 -o more.png", code=2)
+    somf_command("plot rows.somf --shape 4x5 -o more.png", code=1)
+    assert "patch_shape must be" in somf_command.errors
+
+
+def test_a_history_that_was_not_recorded_is_not_drawn(somf_command):
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    somf_command("plot rows.somf --kind history -o picture.png", code=1)
+    assert "'rows.somf' has no history to draw" in somf_command.errors
+    assert not os.path.exists("picture.png")
+
+
+def test_the_command_to_repeat_a_run_can_be_pasted(somf_command):
+    somf_command('fit rows.npy --components 6 -o "o\'ne.so mf"')
+    somf_command('report "o\'ne.so mf" rows.npy -o report.html')
+    with open("report.html", encoding="utf-8") as file:
+        page = html.unescape(file.read())
+    with open("o'ne.so mf.toml", encoding="utf-8") as file:
+        told = file.read()
+    command = next(line[2:].strip() for line in told.splitlines() if "--config" in line)
+    assert command in page
+    before = somf.load("o'ne.so mf").components_
+    somf_command(command.removeprefix("somf "))
+    np.testing.assert_array_equal(somf.load("o'ne.so mf").components_, before)
+
+
+def test_a_name_of_several_lines_does_not_end_the_comment_that_it_is_in(somf_command):
+    somf_command("fit rows.npy --components 6 -o 'one\ncomponents = 5'")
+    with open("one\ncomponents = 5.toml", "rb") as file:
+        assert tomllib.load(file)["components"] == 6
 
 
 @pytest.mark.parametrize(
@@ -239,7 +368,6 @@ def test_the_report_says_how_to_repeat_the_run(somf_command):
         ("fit nan.npy -o m.somf", "nan.npy: X must be finite, got NaN in row 7"),
         ("fit holes.npy --patches 4 -o m.somf", "If NaN stands for no data, say --no-data nan"),
         ("fit rows.npy -o missing/m.somf", "There is no folder 'missing'"),
-        ("fit rows.npy --patches 99x99 -o m.somf", "patch_size must fit into the image"),
         ("fit rows.npy --config missing.toml -o m.somf", "'missing.toml' cannot be read"),
         ("transform broken.somf rows.npy -o codes.npy", "broken.somf"),
         ("transform missing.somf rows.npy -o codes.npy", "missing.somf"),
@@ -286,6 +414,30 @@ def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
         ("fit numbers.bin --raw-shape 3x3 --raw-dtype float99 -o m.somf", "float99"),
         ("transform rows.somf rows.npy -o codes.txt", "must end in .npy, .npz or .zarr"),
         ("transform rows.somf", "Missing"),
+        ("fit rows.npy --patches 99x99 -o m.somf", "'rows.npy': --patches must fit into the image"),
+        ("fit '*s.npy' scene.npy --patches 4 -o m.somf", "--patches takes one image, got 2"),
+        ("fit numbers.bin -o m.somf", "If it holds raw numbers, say --raw-shape"),
+        ("fit '*.bin' -o m.somf", "The kind of 'numbers.bin' is not known"),
+        ("fit numbers.bin --raw-dtype int8 -o m.somf", "--raw-shape and --raw-dtype must both"),
+        (
+            "fit numbers.bin --raw-shape 3x3 --raw-dtype int8 -o m.somf",
+            "--raw-shape and --raw-dtype must fit the file",
+        ),
+        (
+            "fit rows.npy --raw-shape 3x3 --raw-dtype int8 -o m.somf",
+            "--raw-shape must not be given for",
+        ),
+        ("fit rows.npy --dataset rows -o m.somf", "--dataset must not be given for"),
+        ("fit two.h5 -o m.somf", "--dataset must name what to read in"),
+        ("fit two.h5 --dataset c -o m.somf", "--dataset must be one of ['a', 'b']"),
+        ("info two.h5 --dataset c", "--dataset must be one of ['a', 'b']"),
+        ("info numbers.bin --raw-dtype int8", "--raw-shape and --raw-dtype must both"),
+        (
+            "fit rows.npy --validation 0.001 -o m.somf",
+            "--validation: validation must be a fraction",
+        ),
+        ("plot rows.somf -o atoms.txt", "'atoms.txt' must end in one of"),
+        ("plot rows.somf --kind reconstructions -o a.png", "--kind reconstructions takes DATA"),
         ("fit rows.npy --stride 2 -o m.somf", "--stride is for patches: say --patches 16x16"),
         ("fit rows.npy --no-center -o m.somf", "--center is for patches"),
         ("fit scene.npy --patches 4 --transposed -o m.somf", "--transposed is for matrices"),
@@ -296,8 +448,15 @@ def test_command_lines_that_make_no_sense_are_wrong_usage(somf_command, line, me
     for name in ("image.png", "numbers.bin"):
         with open(name, "wb"):
             pass
+    if "two.h5" in line:
+        h5py = pytest.importorskip("h5py", reason="HDF5 comes with the extra 'hdf5'")
+        with h5py.File("two.h5", "w") as file:
+            file["a"], file["b"] = np.ones((5, 4)), np.ones((3, 3))
+            file["c/d"] = 5
+    if line.startswith("plot"):
+        pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     somf_command(line, code=2)
-    assert message in somf_command.errors
+    assert message in " ".join(somf_command.errors.split())
 
 
 def test_what_exists_is_replaced_only_by_force(somf_command):
@@ -324,11 +483,134 @@ def test_what_exists_is_replaced_only_by_force(somf_command):
             assert file.read() != before
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit rows.npy -o rows.npy",
+        "fit rows.npy -o {folder}/rows.npy",
+        "fit '*s.npy' -o rows.npy",
+        "fit rows.npy -o link.npy",
+        "fit rows.npy --validation other.npy -o other.npy",
+        "fit rows.npy --init other.npy --components 300 -o other.npy",
+        "fit scene.npy --patches 4 --mask other.npy -o other.npy",
+        "fit --config run.toml -o run.toml",
+        "fit run.toml --raw-shape 1x3 --raw-dtype int8 -o run",
+        "fit rows.npy --checkpoint new -o new",
+        "fit rows.npy --checkpoint new -o new.previous",
+        "fit rows.npy --checkpoint new.toml -o new",
+        "transform rows.somf rows.npy -o rows.npy",
+        "plot rows.somf -o rows.somf.png",
+        "report rows.somf -o rows.somf",
+        "report rows.somf rows.npy -o rows.npy",
+        "report rows.somf -o rows.somf.toml",
+    ],
+)
+def test_what_a_command_reads_is_not_replaced_even_by_force(somf_command, tmp_path, line):
+    somf_command("fit rows.npy --components 6 -o rows.somf")
+    np.save("other.npy", np.load("rows.npy"))
+    os.symlink("rows.npy", "link.npy")
+    if line.startswith("plot"):
+        pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+        os.rename("rows.somf", "rows.somf.png")
+        line = line.replace("rows.somf ", "rows.somf.png ")
+    with open("run.toml", "w") as file:
+        file.write('data = ["rows.npy"]\n')
+    before = contents(".")
+    somf_command(f"{line.format(folder=tmp_path)} --force", code=2)
+    assert "which the same command needs" in somf_command.errors
+    assert contents(".") == before
+
+
+def contents(folder):
+    """Return the files in a folder, and what is in them."""
+    found = {}
+    for at, _, names in os.walk(folder):
+        for name in names:
+            with open(os.path.join(at, name), "rb") as file:
+                found[os.path.join(at, name)] = file.read()
+    return found
+
+
+def test_pixels_beside_a_header_are_not_replaced_even_by_force(somf_command):
+    write_image("hdr")
+    before = contents(".")
+    for name in ("image.img", "image.hdr"):
+        somf_command(f"fit image.hdr --patches 4 -o {name} --force", code=2)
+    assert contents(".") == before
+
+
+def test_codes_never_go_into_the_array_that_they_are_of(somf_command):
+    write_rows("zarr")
+    somf_command("fit rows.zarr --components 6 -o rows.somf")
+    before = contents("rows.zarr")
+    for name in ("rows.zarr", "rows.zarr/codes.npy"):
+        somf_command(f"transform rows.somf rows.zarr -o {name} --force", code=2)
+    assert contents("rows.zarr") == before
+
+
+@pytest.mark.parametrize("name", ["rows.somf.toml", "atoms.png", "page.html", "codes.zarr"])
+def test_what_cannot_be_finished_leaves_the_old_file_as_it_was(somf_command, monkeypatch, name):
+    if name == "codes.zarr":
+        pytest.importorskip("zarr", reason="Zarr comes with the extra 'zarr'")
+    elif name == "atoms.png":
+        pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    line = {
+        "rows.somf.toml": "fit rows.npy --components 6 -o rows.somf",
+        "atoms.png": "plot rows.somf -o atoms.png",
+        "page.html": "report rows.somf -o page.html",
+        "codes.zarr": "transform rows.somf rows.npy -o codes.zarr",
+    }[name]
+    somf_command("fit rows.npy --components 6 -o rows.somf --force")
+    somf_command(f"{line} --force")
+    before = contents(".")
+    del before[os.path.join(".", "rows.somf")]  # times of the history differ
+    replace, failures = os.replace, []
+
+    def failing(one, other):
+        if other == name and not failures:
+            failures.append(one)
+            raise OSError("on purpose")
+        replace(one, other)
+
+    monkeypatch.setattr(os, "replace", failing)
+    somf_command(f"{line} --force", code=1)
+    after = contents(".")
+    del after[os.path.join(".", "rows.somf")]
+    assert after == before
+    assert failures
+
+
 def test_a_folder_that_is_not_an_array_is_never_removed(somf_command):
     somf_command("fit rows.npy --components 6 -o rows.somf")
     os.makedirs("photos.zarr/precious")
     somf_command("transform rows.somf rows.npy -o photos.zarr --force", code=1)
     assert os.path.isdir("photos.zarr/precious")
+
+
+def test_what_a_file_of_others_says_does_not_command_the_terminal(somf_command):
+    somf_command("fit scene.npy --patches 4 --components 6 -o scene.somf")
+    tensors, text = tensorfile.read("scene.somf")
+    fields = json.loads(text)
+    fields["patches"]["path"] = fields["version"] = "\x1b[2Jred\nforged line"
+    tensorfile.write("scene.somf", tensors, json.dumps(fields))
+    said = somf_command("info scene.somf")
+    assert "\x1b" not in said
+    assert "\\x1b[2Jred\\nforged line" in said
+
+
+def test_a_model_that_knows_names_of_features_takes_files_without_complaint(somf_command):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(np.load("rows.npy"), columns=[f"band {i}" for i in range(24)])
+    somf.DictionaryLearning(6, random_state=0).fit(frame).save("rows.somf")
+    somf_command("score rows.somf rows.npy -q")
+    assert somf_command.errors == ""
+
+
+def test_the_file_of_a_run_says_how_patches_were_cut_out(somf_command):
+    somf_command("fit scene.npy --patches 4 --components 6 -o scene.somf")
+    with open("scene.somf.toml", "rb") as file:
+        told = tomllib.load(file)
+    assert (told["stride"], told["center"], told["scale"]) == ("1x1", True, True)
 
 
 def test_quiet_is_quiet_and_json_is_json(somf_command):
@@ -356,7 +638,22 @@ def test_a_file_may_hold_the_options_and_the_command_line_has_the_last_word(somf
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("components = 2.5", "'2.5' is not a valid integer"),
+        ("components = 2.5", "components must be an integer, got 2.5"),
+        ("components = [5]", "components must be an integer, got [5]"),
+        ("components = true", "components must be an integer, got True"),
+        ("components = '5'", "components must be an integer, got '5'"),
+        ("alpha = true", "alpha must be a number or a text, got True"),
+        ("alpha = 'some'", "'some' is not a number or 'auto'"),
+        ("code-tol = '1e-3'", "code-tol must be a number, got '1e-3'"),
+        ("positive-code = 1", "positive-code must be true or false, got 1"),
+        ("checkpoint = 5", "checkpoint must be a text, got 5"),
+        ("masks = ['blocks']", "masks must be a text, got ['blocks']"),
+        ("masks = 'none'", "'none' is not one of 'blocks', 'bernoulli'"),
+        ("data = 'rows.npy'", "data must be a list, each a text, got 'rows.npy'"),
+        ("data = ['rows.npy', 5]", "data must be a list, each a text"),
+        ("validation = 2", "validation must be a fraction strictly between 0 and 1"),
+        ("seed = {a = 1}", "seed must be an integer, got {'a': 1}"),
+        ("alpha = 0.1\ndensity = 0.1", "--alpha and --density exclude each other"),
         ("n_components = 5", "'n_components', which is not an option of fit"),
         ("components = ", "is not TOML"),
         ("force = true", "'force', which is not an option of fit"),

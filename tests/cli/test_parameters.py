@@ -70,6 +70,17 @@ def test_what_is_not_given_is_left_to_the_estimator(somf_command):
     assert given == defaults | {"random_state": 0}
 
 
+def test_the_help_says_which_problems_have_an_option():
+    assert OPTIONS["l1_ratio"].help.endswith(
+        "Only for --problem matrix-factorization.  [default: 1.0]"
+    )
+    for name, option in OPTIONS.items():
+        having = {p for p, kind in PROBLEMS.items() if name in inspect.signature(kind).parameters}
+        told = re.search(r"Only for --problem (.*?)\.  \[", getattr(option, "help", "") or "")
+        if having:
+            assert set(told[1].split(" and ") if told else PROBLEMS) == having
+
+
 def test_options_reach_the_estimator(somf_command):
     somf_command(
         "fit rows.npy --problem matrix-factorization --components 4 --alpha 0.3 --l1-ratio 0.5 "
@@ -128,6 +139,11 @@ def test_a_density_is_a_wish_for_alpha(somf_command):
         ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
         ("--patches 0x3", "'0x3' is not of the form"),
         ("--wrong", "No such option"),
+        ("--validation nan", "Invalid value for '--validation': validation must be a fraction"),
+        ("--validation 2", "Invalid value for '--validation'"),
+        ("--validation -1", "Invalid value for '--validation'"),
+        ("--seed -1", "Invalid value for --seed: random_state must be at least 0"),
+        ("--seed 4294967296", "Invalid value for --seed"),
         ("--problem pca", "'pca' is not one of"),
     ],
 )

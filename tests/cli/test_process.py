@@ -6,6 +6,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,8 +15,10 @@ import pytest
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
+from somf.data import as_source
 
 from .conftest import write_data
+from .test_files import DATASETS, write_image, write_rows
 
 ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
 PATIENCE = 120
@@ -108,6 +112,25 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
     assert {"atoms.png", "report.html", "demo"} <= set(os.listdir())
 
 
+def test_files_of_every_kind_are_learned_by_processes():
+    """Those that other tests have not; a process takes a second or two only to start."""
+    data, sources = {}, {}
+    for kind in ("npz", "raw", "pattern", "hdf5", "zarr"):
+        data[kind], sources[kind] = write_rows(kind), "rows.npy"
+    for kind in ("mat", "tif", "hdr", "h5", "png"):
+        name, dataset = write_image(kind), DATASETS.get(kind)
+        named = "" if dataset is None else f"--dataset {dataset}"
+        data[kind] = f"{name} --patches 4 --stride 3 {named}"
+        sources[kind] = somf.ImagePatches(name, 4, stride=3, dataset=dataset)
+    lines = [f"fit {given} --components 6 -o {kind}.somf" for kind, given in data.items()]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda line: end(start(line)), lines))
+    for kind, source in sources.items():
+        model = somf.load(f"{kind}.somf")
+        assert model.objective(source) < 0.9 / 2, kind  # samples are of unit norm
+        assert model.n_samples_seen_ == as_source(source).shape[0]
+
+
 def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
     somf.DictionaryLearning(6, random_state=0).fit("rows.npy").save("rows.somf")
     lines = (
@@ -128,6 +151,7 @@ def test_how_to_resume_is_told_also_beside_a_progress_bar():
     said = ""
     while "/s" not in said:  # the rate, which a bar has only once learning goes on
         said += os.read(terminal, 2**16).decode()
+    assert "looking for alpha on 300 samples" in said
     process.send_signal(signal.SIGINT)
     said = everything_from(terminal)
     end(process, 130)
@@ -169,6 +193,7 @@ def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
     process.send_signal(signal.SIGINT)
     _, errors = end(process, 130)
     assert "the same call of fit goes on" in errors
+    assert errors.count("Interrupted") == 1
     assert not os.path.exists("rows.somf")
     n_seen = somf.load("rows.checkpoint").n_samples_seen_
     assert n_seen < 400 * 300
@@ -189,6 +214,19 @@ def test_a_run_without_a_checkpoint_ends_at_once_and_leaves_nothing(signum, code
     wait_for_line(process, "alpha is")
     process.send_signal(signum)
     end(process, code)
+    assert sorted(os.listdir()) == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_codes_that_ctrl_c_breaks_off_leave_nothing():
+    somf.DictionaryLearning(200, random_state=0).fit("rows.npy").save("rows.somf")
+    np.save("many.npy", np.tile(np.load("rows.npy"), (3000, 1)))
+    before = sorted(os.listdir())
+    process = start("transform rows.somf many.npy -o codes.npy")
+    while sorted(os.listdir()) == before and process.poll() is None:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    end(process, 130)
     assert sorted(os.listdir()) == before
 
 

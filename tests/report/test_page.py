@@ -91,6 +91,16 @@ def test_without_data_and_history_a_report_says_what_is_not_known(tmp_path, fitt
     assert "somf.DictionaryLearning(n_components=3, random_state=0).fit(X)" in page.text
 
 
+def test_the_line_of_python_that_repeats_a_fit_is_python(tmp_path, fitted):
+    _, X = fitted
+    model = DictionaryLearning(3, init=X[:3], alpha=np.float32(0.5), random_state=0)
+    page = report(tmp_path, model.fit(X, validation=0.25))
+    line = next(line for line in page.text.splitlines() if line.startswith("somf."))
+    compile(line, "report", "eval")
+    assert "init=init" in line
+    assert line.endswith(".fit(X, validation=...)")
+
+
 @pytest.mark.parametrize("kind", [MatrixFactorization, NMF, SparsePCA])
 @pytest.mark.parametrize("shape", [None, (4, 5), (2, 2, 5)])
 def test_every_estimator_has_a_report_as_pictures_and_as_curves(tmp_path, kind, shape):
@@ -102,13 +112,14 @@ def test_every_estimator_has_a_report_as_pictures_and_as_curves(tmp_path, kind, 
 
 
 def test_the_shape_of_patches_and_the_alpha_that_a_fit_has_found_are_told(tmp_path, fitted):
-    _, X = fitted
-    model = DictionaryLearning(3, random_state=0).fit(X)
+    given, X = fitted
+    assert "found" not in report(tmp_path, given).text
+    model = DictionaryLearning(3, alpha="auto", random_state=0).fit(X)
     model.patch_shape_, model.alpha_ = (4, 5), 0.125
     model.patches_ = {"stride": (1, 1), "image dtype": "uint16"}
     page = report(tmp_path, model)
     assert "4 × 5 pixels" in page.text
-    assert "0.125" in page.text
+    assert "alpha_0.125found" in page.text
     assert "patches: image dtype" in page.text
     assert page.tags.count("img") == 3
 

@@ -1,6 +1,7 @@
 """The command and its subcommands, and what becomes of errors."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from somf.cli.demo import demo
 from somf.cli.fit import fit
 from somf.cli.info import info
 from somf.cli.pictures import plot, report
-from somf.cli.talk import examples
+from somf.cli.talk import examples, printable
 from somf.cli.use import score, transform
+from somf.kernels import MissingDeviceError
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 
-WHAT_GOES_WRONG = (OSError, ValueError, ImportError, MemoryError)
+WHAT_GOES_WRONG = (OSError, ValueError, ImportError, MemoryError, MissingDeviceError)
 """Errors that are about data, files and the machine; anything else is a mistake in somf."""
 
 
@@ -39,15 +41,16 @@ class Application(click.Group):
             except WHAT_GOES_WRONG as error:
                 notes = getattr(error, "__notes__", [])
                 raise click.ClickException(" ".join([_sentence(error), *notes])) from error
-            except KeyboardInterrupt:
-                click.echo("Interrupted.", err=True)
+            except KeyboardInterrupt:  # who pressed it knows
                 ctx.exit(INTERRUPTED)
 
 
 def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return f"There is not enough memory. {error}".rstrip()
-    return str(error) or type(error).__name__
+    text = str(error) or type(error).__name__
+    text = "\n".join(map(printable, text.splitlines()))
+    return re.sub(r'\bdevice="(\w+)"', r"--device \1", text)
 
 
 @contextmanager

@@ -41,7 +41,8 @@ def bench(scene: str, talk: Talk, **options: Any) -> None:
     make, size = SCENES[scene]
     image = make()
     patches = ImagePatches(image, size)
-    logging.getLogger("somf").setLevel(logging.WARNING)  # the table says it all
+    # The table says it all; `talking` puts the level back.
+    logging.getLogger("somf").setLevel(logging.WARNING)
     given = {name: value for name, value in options.items() if value is not None}
     _epoch(ImagePatches(image, size, stride=size), 4, given)  # compiles kernels, if they are not
     rows = [_epoch(patches, reduction, given) for reduction in REDUCTIONS]

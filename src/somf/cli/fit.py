@@ -1,17 +1,32 @@
 """``somf fit``: from a file of data to a file with a model."""
 
+import warnings
 from dataclasses import asdict, replace
 from typing import Any
 
 import click
 
 from somf.cli.files import check_free, force_option
-from somf.cli.opening import Flags, data_options, naming, open_data
+from somf.cli.opening import Flags, data_options, expanded, naming, open_data
 from somf.cli.parameters import FOR_PYTHON, estimator_for, estimator_options
 from somf.cli.runfile import config_option, write
 from somf.cli.talk import Talk, examples, talking
 from somf.config import AUTO
+from somf.data import ImagePatches, Source
 from somf.estimators import MatrixFactorization
+
+
+def fraction_or_file(value: Any) -> float | str:
+    """Return a fraction, or the name of a file; a word that is a number is never a file."""
+    try:
+        fraction = float(value)
+    except ValueError:
+        return str(value)
+    if not 0 < fraction < 1:
+        raise click.BadParameter(
+            f"validation must be a fraction strictly between 0 and 1, or a file, got {value}."
+        )
+    return fraction
 
 
 @click.command(
@@ -25,6 +40,8 @@ from somf.estimators import MatrixFactorization
 @click.option("-o", "--output", type=click.Path(dir_okay=False), help="The model file to write.")
 @click.option(
     "--validation",
+    type=fraction_or_file,
+    metavar="FRACTION|FILE",
     help="Where the objective is measured: a fraction of the samples, which is then not learned "
     "from, or a file.",
 )
@@ -37,8 +54,9 @@ from somf.estimators import MatrixFactorization
 def fit(
     data: tuple[str, ...],
     output: str | None,
-    validation: str | None,
+    validation: float | str | None,
     state: bool,
+    config: str | None,
     force: bool,
     talk: Talk,
     problem: str,
@@ -58,34 +76,65 @@ def fit(
     flags = Flags(**{name: options.pop(name) for name in vars(Flags())})
     estimator = estimator_for(problem, options, talk.verbose)
     toml = f"{output}.toml"
-    check_free(output, toml, force=force)
+    in_use = _files_in_use(data, validation, flags, options)
+    check_free(output, force=force, beside=[*in_use, config])
+    check_free(toml, force=force, beside=in_use)  # a run that is repeated writes its file again
     source, held_out = open_data(data, flags), _validation(validation, flags)
-    with naming(data, source):
+    _warn_of_few_samples(source, estimator)
+    with naming(data, source, validation):
         estimator.fit(source, validation=held_out)
     # Whether somebody was looking is of no matter to the model.
     estimator.set_params(verbose=0).save(output, state=state)
     run = {
         "data": data,
         "output": output,
-        "validation": held_out if isinstance(held_out, float) else validation,
+        "validation": validation,
         "state": state or None,
         "problem": problem,
     }
-    in_use = _parameters_in_use(estimator)
+    parameters = _parameters_in_use(estimator)
     if options["init"] is not None:
-        in_use["init"] = options["init"]  # the name of a file, rather than what is in it
-    write(toml, fit, run | asdict(flags) | in_use)
+        parameters["init"] = options["init"]  # the name of a file, rather than what is in it
+    write(toml, fit, run | _flags_in_use(flags, source) | parameters)
     talk.result({"model": output, "repeat_with": toml, **_summary(estimator)})
 
 
-def _validation(given: str | None, flags: Flags) -> Any:
-    """Return a fraction or other data; a word that is a number is never a file."""
-    if given is None:
-        return None
-    try:
-        return float(given)
-    except ValueError:
-        return open_data([given], replace(flags, mask=None))  # a mask is one of an image
+def _files_in_use(
+    data: tuple[str, ...], validation: float | str | None, flags: Flags, options: dict[str, Any]
+) -> list[str | None]:
+    """Return the files of a run besides what comes out of it."""
+    files = [*expanded(data), flags.mask, options["init"]]
+    if isinstance(validation, str):
+        files += expanded([validation])
+    if options["checkpoint"] is not None:
+        files += [options["checkpoint"], f"{options['checkpoint']}.previous"]
+    return files
+
+
+def _validation(given: float | str | None, flags: Flags) -> Any:
+    """Return a fraction or other data."""
+    if not isinstance(given, str):
+        return given
+    return open_data([given], replace(flags, mask=None))  # a mask is one of an image
+
+
+def _warn_of_few_samples(source: Source, estimator: MatrixFactorization) -> None:
+    n, k = source.shape[0], estimator.n_components
+    if n < k:
+        warnings.warn(
+            f"There are more atoms ({k}) than samples ({n}), so each sample can have an atom of "
+            "its own. Say fewer --components, or bring more samples.",
+            UserWarning,
+            stacklevel=2,
+        )
+
+
+def _flags_in_use(flags: Flags, source: Source) -> dict[str, Any]:
+    """Return how data was read, also what was left to defaults; what files say is left to them."""
+    geometry = source.geometry if isinstance(source, ImagePatches) else {}
+    return asdict(flags) | {
+        name: geometry[name] for name in ("stride", "center", "scale") if name in geometry
+    }
 
 
 def _parameters_in_use(estimator: MatrixFactorization) -> dict[str, Any]:

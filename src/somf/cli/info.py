@@ -7,14 +7,24 @@ import click
 import numpy as np
 
 from somf import modelfile
-from somf.cli.opening import Flags, dataset, open_data, raw_dtype, raw_shape
+from somf.cli.opening import (
+    HOW_TO_READ_RAW,
+    Flags,
+    dataset,
+    in_words_of_flags,
+    open_data,
+    raw_dtype,
+    raw_shape,
+)
 from somf.cli.parameters import with_options
 from somf.cli.talk import Talk, examples, talking
 from somf.data import CsrSource, Source
+from somf.data.guard import SeveralDatasetsError
 from somf.data.images import (
     READERS,
     STORED,
     declared_no_data,
+    files_of,
     kind_of,
     open_image,
     open_stored,
@@ -22,6 +32,7 @@ from somf.data.images import (
 from somf.data.numpyfiles import map_npy
 from somf.estimators import MatrixFactorization
 from somf.problems import load
+from somf.tensorfile import DamagedFileError
 
 DATA = (".npz", *READERS)
 """Kinds of files that are data; all others are models and checkpoints."""
@@ -44,12 +55,31 @@ def info(path: str, talk: Talk, **options: Any) -> None:
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path!r}.")
     kind = kind_of(path)
+    with in_words_of_flags(path):
+        try:
+            talk.result(_facts(path, kind, options))
+        except SeveralDatasetsError as error:
+            rows = [_dataset(path, kind, name) for name in error.names]
+            talk.table({"what": "several datasets: say --dataset, and the name of one"}, rows)
+
+
+def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     if _is_image(path, kind, options["dataset"]):
-        talk.result(_image(path, kind, options["dataset"]))
-    elif kind in DATA or any(options.values()):
-        talk.result(_matrix(path, open_data([path], Flags(**options))))
-    else:
-        talk.result(_model(path, load(path)))
+        return _image(path, kind, options["dataset"])
+    if kind in DATA or any(options.values()):
+        return _matrix(path, open_data([path], Flags(**options)))
+    try:
+        return _model(path, load(path))
+    except DamagedFileError as error:
+        error.add_note(HOW_TO_READ_RAW)
+        raise
+
+
+def _dataset(path: str, kind: str, name: str) -> dict[str, Any]:
+    if kind not in STORED:  # of which nothing more is known before it is read
+        return {"dataset": name}
+    stored = open_stored(path, name)
+    return {"dataset": name, "shape": list(stored.shape), "dtype": stored.dtype.name}
 
 
 def _is_image(path: str, kind: str, dataset: str | None) -> bool:
@@ -68,9 +98,15 @@ def _image(path: str, kind: str, dataset: str | None) -> dict[str, Any]:
         "what": "an image: say --patches 16x16, or another size, to learn from it",
         "shape": list(image.shape),
         "dtype": image.dtype.name,
-        "bytes": os.path.getsize(path) if os.path.isfile(path) else None,
+        "bytes": _bytes(path),
         "no_data": no_data,
     }
+
+
+def _bytes(path: str) -> int | None:
+    """Return the size of the file that holds the numbers."""
+    *_, last = files_of(path)
+    return os.path.getsize(last) if os.path.isfile(last) else None
 
 
 def _matrix(path: str, source: Source) -> dict[str, Any]:
@@ -83,7 +119,7 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
         "samples": n,
         "features": p,
         "dtype": source.dtype.name,
-        "bytes": os.path.getsize(path) if os.path.isfile(path) else None,
+        "bytes": _bytes(path),
         "density": source.X.nnz / (n * p) if isinstance(source, CsrSource) else None,
         "norm_of_a_sample": float(np.linalg.norm(dense.astype(np.float64), axis=1).mean()),
     }

@@ -1,5 +1,6 @@
 """From the files and flags of a command line to samples."""
 
+import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ import click
 
 from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
-from somf.data.images import READERS, kind_of
+from somf.data.images import READERS, STORED, envi_header_of, kind_of
 from somf.data.opening import IMAGES
 from somf.estimators import MatrixFactorization
 from somf.tensorfile import DamagedFileError
@@ -50,6 +51,20 @@ class Flags:
     raw_dtype: str | None = None
     transposed: bool | None = None
 
+
+MATRICES = (".npy", ".npz", *STORED)
+"""Kinds of files that may hold a matrix and say of what shape and type it is."""
+
+HOW_TO_READ_RAW = "If it holds raw numbers, say --raw-shape 1000x64 --raw-dtype float32, or so."
+
+IN_FLAGS = {
+    "dataset": "--dataset",
+    "shape and dtype": "--raw-shape and --raw-dtype",
+    "shape": "--raw-shape",
+    "patch_size": "--patches",
+    "mask": "--mask",
+}
+"""What parameters that errors begin with are called on the command line."""
 
 FOR_PATCHES = ("stride", "center", "scale", "no_data", "mask")
 FOR_ROWS = ("raw_shape", "raw_dtype", "transposed")
@@ -109,6 +124,15 @@ OF_THE_MODEL = "as for the model"
 """What to say of defaults that a model has."""
 
 
+def expanded(paths: Sequence[str]) -> list[str]:
+    """Return the files that are meant; what matches none is left as it is, for others to refuse."""
+    found = []
+    for path in paths:
+        matches = [] if os.path.exists(path) else sorted(glob.glob(path))
+        found += matches or [path]
+    return found
+
+
 def open_data(
     paths: Sequence[str], flags: Flags, model: MatrixFactorization | None = None
 ) -> Source:
@@ -121,16 +145,19 @@ def open_data(
     model : MatrixFactorization, optional
         Where flags do not say otherwise, patches are cut out as they were for this model.
     """
+    paths = expanded(paths)
     geometry = None if model is None else getattr(model, "patches_", None)
     wants_rows = flags.patches is None and geometry is None
     can_be_image = kind_of(paths[0]) in READERS
     if flags.patches == NONE or wants_rows or (flags.patches is None and not can_be_image):
         _check_not_given(flags, FOR_PATCHES, "for patches: say --patches 16x16, or another size")
-        return _rows(paths, flags)
+        with in_words_of_flags(paths[0]):
+            return _rows(paths, flags)
     _check_not_given(flags, FOR_ROWS, "for matrices, not for --patches")
     if len(paths) > 1:
         raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
-    return _patches(paths[0], flags, geometry or {})
+    with in_words_of_flags(paths[0]):
+        return _patches(paths[0], flags, geometry or {})
 
 
 def _check_not_given(flags: Flags, names: Sequence[str], purpose: str) -> None:
@@ -173,9 +200,16 @@ def _is_same_file(path: str, other: str | None) -> bool:
 
 
 def _rows(paths: Sequence[str], flags: Flags) -> Source:
-    for path in paths:
-        if os.path.isfile(path) and kind_of(path) in IMAGES:
+    is_raw = flags.raw_shape is not None or flags.raw_dtype is not None
+    for path in filter(os.path.isfile, paths):
+        if kind_of(path) in IMAGES:
             raise click.UsageError(f"{path!r} is an image: say --patches 16x16, or another size.")
+        if kind_of(path) not in MATRICES and not is_raw:
+            header = envi_header_of(path)
+            image = "" if header is None else f"{header!r} says it is an image: name that one. "
+            raise click.UsageError(f"The kind of {path!r} is not known. {image}{HOW_TO_READ_RAW}")
+    if is_raw and (flags.raw_shape is None or flags.raw_dtype is None):
+        raise click.UsageError("--raw-shape and --raw-dtype must both be given.")
     try:
         return open_source(
             paths[0] if len(paths) == 1 else list(paths),
@@ -196,14 +230,44 @@ def _rows(paths: Sequence[str], flags: Flags) -> Source:
 
 
 @contextmanager
-def naming(paths: Sequence[str], source: Source | None) -> Iterator[None]:
-    """Let errors about data, which is read long after it was opened, name the file."""
+def in_words_of_flags(path: str) -> Iterator[None]:
+    """Let errors about how a file is to be read name the flag, and the file."""
     try:
         yield
     except ValueError as error:
+        words = "|".join(IN_FLAGS)
+        about = re.search(rf"(?:^|cannot be used: )({words}) (must .*)", str(error), re.DOTALL)
+        if about is None:
+            raise
+        said = about[2].replace("must be None", "must not be given")
+        where = "" if os.path.basename(path) in said else f"{path!r}: "
+        raise click.UsageError(f"{where}{IN_FLAGS[about[1]]} {said}") from error
+
+
+@contextmanager
+def naming(
+    paths: Sequence[str], source: Source | None, validation: float | str | None = None
+) -> Iterator[None]:
+    """Let errors about samples, which are read long after files were opened, name the file.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    source : Source or None
+        What is in them.
+    validation : float, str or None
+        What was given to validate on.
+    """
+    try:
+        yield
+    except ValueError as error:
+        about = re.match(r"(?:Rows .* of )?(X|validation)\b", str(error))
+        if about is None:
+            raise
+        if about[1] == "validation" and not isinstance(validation, str):
+            raise click.BadParameter(str(error), param_hint="--validation") from error
         if isinstance(source, ImagePatches) and "got NaN" in str(error):
             error.add_note("If NaN stands for no data, say --no-data nan.")
-        if not paths or any(path in str(error) for path in paths):
-            raise
+        names = [str(validation)] if about[1] == "validation" else paths
         notes = getattr(error, "__notes__", ())
-        raise DamagedFileError(" ".join([f"{', '.join(paths)}: {error}", *notes])) from error
+        raise DamagedFileError(" ".join([f"{', '.join(names)}: {error}", *notes])) from error

@@ -82,8 +82,12 @@ def option_for(name: str, thing: Any, default: str | None = None) -> click.Optio
         value = inspect.signature(thing).parameters[name].default
         default = "" if value in (None, inspect.Parameter.empty) else str(value)
         default = default.lower() if is_switch else default
+    else:
+        text = re.sub(r"; by default .*?(?=\.)", "", text)
     if re.search(r"\} or array", kind):
         text += " FILE is .npy, or a model whose atoms are taken."
+    if thing is MatrixFactorization:
+        text += _only_for(name)
     return click.Option(
         [f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag, name],
         type=click.BOOL if is_switch else _type(kind),
@@ -91,6 +95,12 @@ def option_for(name: str, thing: Any, default: str | None = None) -> click.Optio
         help=f"{text}  [default: {default}]" if default else text,
         metavar=_metavar(kind),
     )
+
+
+def _only_for(name: str) -> str:
+    """Return which problems have a parameter, where not all of them have it."""
+    having = [p for p, kind in PROBLEMS.items() if name in inspect.signature(kind).parameters]
+    return "" if len(having) == len(PROBLEMS) else f" Only for --problem {' and '.join(having)}."
 
 
 def _metavar(kind: str) -> str | None:
@@ -185,13 +195,14 @@ def _atoms(path: str) -> Array:
 
 def _settle_density(given: dict[str, Any]) -> dict[str, Any]:
     """Let --density mean --alpha auto, and whichever of the two a TOML file has give way."""
-    if "code_density" not in given or given.get("alpha") == AUTO:
+    if "code_density" not in given:
         return given
-    sources = click.get_current_context().get_parameter_source
-    typed = [sources(name) is ParameterSource.COMMANDLINE for name in ("alpha", "code_density")]
-    if "alpha" in given and typed[0] and typed[1]:
+    if given.get("alpha", AUTO) == AUTO:
+        return given | {"alpha": AUTO}
+    origin = click.get_current_context().get_parameter_source
+    if origin("alpha") == origin("code_density"):
         raise click.UsageError("--alpha and --density exclude each other: either gives the other.")
-    if "alpha" in given and typed[0]:
+    if origin("alpha") is ParameterSource.COMMANDLINE:
         return {name: value for name, value in given.items() if name != "code_density"}
     return given | {"alpha": AUTO}
 

@@ -1,29 +1,56 @@
 """``somf plot`` and ``somf report``: what a model looks like."""
 
 import os
+import re
 from typing import Any
 
 import click
 
-from somf.cli.files import check_free, force_option
-from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
+from somf.cli.files import check_free, force_option, replacing
+from somf.cli.model import files_in_use, model_and_data, open_model
+from somf.cli.opening import naming
+from somf.cli.runfile import command_to_repeat
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators import MatrixFactorization
-from somf.problems import load
+from somf.measurement import Measurement
 
-KINDS = ("atoms", "history", "usage")
+KINDS = {
+    "atoms": "the atoms, most used first if there is DATA",
+    "spectra": "some of them as spectra, or as curves",
+    "history": "the objective while learning",
+    "usage": "how often DATA uses atoms",
+    "reconstructions": "some samples of DATA, and what is made of them",
+}
+NEEDS_DATA = ("usage", "reconstructions")
+MOST_ATOMS = {"atoms": 64, "spectra": 6}
+
+
+def shape_of_patch(value: Any) -> tuple[int, ...]:
+    """Return two or three numbers given as 16x16 or 16x16x3."""
+    if isinstance(value, tuple):  # click converts some values twice
+        return value
+    if re.fullmatch(r"[1-9]\d*(x[1-9]\d*){1,2}", value) is None:
+        raise click.BadParameter(f"{value!r} is not of the form 16x16 or 16x16x3.")
+    return tuple(map(int, value.split("x")))
+
+
+shape_option = click.option(
+    "--shape",
+    type=shape_of_patch,
+    metavar="HxW[xC]",
+    help="Height, width and channels of atoms that are pictures, where the model does not know.",
+)
 
 
 @click.command(
     epilog=examples(
         "somf plot scene.somf -o atoms.png",
         "somf plot scene.somf scene.npy --kind usage -o usage.png",
+        "somf plot scene.somf scene.npy --kind reconstructions -o reconstructions.png",
         "somf plot scene.somf --kind history -o history.png",
     )
 )
-@click.argument("model", type=click.Path(dir_okay=False))
-@click.argument("data", nargs=-1)
 @click.option(
     "-o",
     "--output",
@@ -33,54 +60,85 @@ KINDS = ("atoms", "history", "usage")
 )
 @click.option(
     "--kind",
-    type=click.Choice(KINDS),
+    type=click.Choice(list(KINDS)),
     default="atoms",
     show_default=True,
-    help="What to draw: the atoms (most used first, if there is DATA), the objective while "
-    "learning, or how often atoms are used (which takes DATA).",
+    help=f"What to draw: {'; '.join(f'{kind}: {what}' for kind, what in KINDS.items())}.",
 )
+@click.option(
+    "--atoms",
+    type=click.IntRange(min=1),
+    help="How many atoms to draw at most.  [default: 64, and 6 as spectra]",
+)
+@shape_option
 @force_option
 @talking
-@data_options(OF_THE_MODEL)
+@model_and_data(required=False)
 def plot(
     model: str,
     data: tuple[str, ...],
     output: str,
     kind: str,
+    atoms: int | None,
+    shape: tuple[int, ...] | None,
     force: bool,
     talk: Talk,
     **options: Any,
 ) -> None:
-    """Draw the atoms of MODEL, how they were learned, or how DATA uses them."""
-    if kind == "usage" and not data:
-        raise click.UsageError("--kind usage takes DATA, whose codes are counted.")
-    check_free(output, force=force)
-    estimator = load(model).set_params(verbose=talk.verbose)
-    source = open_data(data, Flags(**options), estimator) if data else None
-    with naming(data, source):
-        _draw(estimator, source, kind, output)
+    """Draw the atoms of MODEL, how they were learned, or what they make of DATA."""
+    if kind in NEEDS_DATA and not data:
+        raise click.UsageError(f"--kind {kind} takes DATA.")
+    _check_can_be_drawn(output)
+    check_free(output, force=force, beside=files_in_use(model, data, options))
+    estimator, source = open_model(model, data, talk, options)
+    if kind == "history" and "objective" not in estimator.history_:
+        raise ValueError(f"{model!r} has no history to draw: it was learned without --validation.")
+    with naming(data, source), replacing(output) as name:
+        _draw(estimator, source, kind, name, atoms, shape)
     talk.result({"picture": output})
 
 
-def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: str) -> None:
+def _check_can_be_drawn(output: str) -> None:
     try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
+        from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise ImportError("Pictures need matplotlib: pip install 'somf[plot]'.") from error
+    endings = sorted(FigureCanvasBase.get_supported_filetypes())
+    if os.path.splitext(output)[1].lower().removeprefix(".") not in endings:
+        raise click.BadParameter(
+            f"{output!r} must end in one of .{', .'.join(endings)}.", param_hint="--output"
+        )
+
+
+def _draw(
+    model: MatrixFactorization,
+    source: Source | None,
+    kind: str,
+    output: str,
+    n_atoms: int | None,
+    shape: tuple[int, ...] | None,
+) -> None:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     from somf import plotting
 
-    codes = None if source is None else model.transform(source, sparse=True)
+    order = None
+    if source is not None and kind in MOST_ATOMS:
+        order = Measurement.of(model, source, with_gap=False).order
     with mpl.rc_context({"savefig.dpi": 150}):
         figure = Figure(layout="constrained")
-        ax = figure.add_subplot()
-        if kind == "atoms":
-            order = None if codes is None else (-abs(codes).sum(axis=0)).argsort()
-            plotting.plot_atoms(model, order=order, ax=ax)
+        first, *others = figure.subplots(1, 2 if kind == "history" else 1, squeeze=False)[0]
+        if kind in MOST_ATOMS:
+            draw = plotting.plot_atoms if kind == "atoms" else plotting.plot_spectra
+            draw(model, shape, n_atoms=n_atoms or MOST_ATOMS[kind], order=order, ax=first)
         elif kind == "history":
-            plotting.plot_history(model, ax=ax)
+            plotting.plot_history(model, "n_samples_seen", ax=first)
+            plotting.plot_history(model, ax=others[0])
+        elif kind == "usage":
+            plotting.plot_usage(model.transform(source, sparse=True), ax=first)
         else:
-            plotting.plot_usage(codes, ax=ax)
+            plotting.plot_reconstructions(model, source, shape, ax=first)
         figure.savefig(output)
 
 
@@ -90,8 +148,6 @@ def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: 
         "somf report scene.somf scene.npy --stride 2 -o with-data.html",
     )
 )
-@click.argument("model", type=click.Path(dir_okay=False))
-@click.argument("data", nargs=-1)
 @click.option(
     "-o",
     "--output",
@@ -99,11 +155,18 @@ def _draw(model: MatrixFactorization, source: Source | None, kind: str, output: 
     type=click.Path(dir_okay=False),
     help="The page to write, .html.",
 )
+@shape_option
 @force_option
 @talking
-@data_options(OF_THE_MODEL)
+@model_and_data(required=False)
 def report(
-    model: str, data: tuple[str, ...], output: str, force: bool, talk: Talk, **options: Any
+    model: str,
+    data: tuple[str, ...],
+    output: str,
+    shape: tuple[int, ...] | None,
+    force: bool,
+    talk: Talk,
+    **options: Any,
 ) -> None:
     """Write a page about MODEL: one HTML file that needs nothing else.
 
@@ -111,11 +174,10 @@ def report(
     """
     from somf.report import write_report
 
-    check_free(output, force=force)
-    estimator = load(model).set_params(verbose=talk.verbose)
-    source = open_data(data, Flags(**options), estimator) if data else None
     toml = f"{model}.toml"
-    command = f"somf fit --config {toml} --force" if os.path.exists(toml) else None
-    with naming(data, source):
-        write_report(estimator, output, data=source, command=command)
+    check_free(output, force=force, beside=[toml, *files_in_use(model, data, options)])
+    estimator, source = open_model(model, data, talk, options)
+    command = command_to_repeat(toml) if os.path.exists(toml) else None
+    with naming(data, source), replacing(output) as name:
+        write_report(estimator, name, data=source, command=command, patch_shape=shape)
     talk.result({"report": output})

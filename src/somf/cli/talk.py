@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 logger = logging.getLogger("somf")
+density_logger = logging.getLogger("somf.density")
 
 
 @dataclass(frozen=True)
@@ -74,14 +75,20 @@ class Talk:
         before = logger.level
         logger.addHandler(handler)
         logger.setLevel(logging.WARNING if is_terse else logging.INFO)
+        # This comes before there is anything that a bar could show.
+        density_logger.setLevel(logging.INFO if self.verbose and not self.as_json else 0)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default")
+                warnings.filterwarnings(
+                    "ignore", "X does not have valid feature names"
+                )  # no file has
                 warnings.showwarning = _warn
                 yield
         finally:
             logger.removeHandler(handler)
             logger.setLevel(before)
+            density_logger.setLevel(logging.NOTSET)
 
 
 def _strict(value: Any) -> Any:
@@ -133,7 +140,14 @@ def in_words(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {in_words(v)}" for name, v in value.items() if v is not None)
+        return ", ".join(
+            f"{printable(str(name))} {in_words(v)}" for name, v in value.items() if v is not None
+        )
     if isinstance(value, list | tuple):
-        return " x ".join(map(str, value))
-    return str(value)
+        return " x ".join(printable(str(v)) for v in value)
+    return printable(str(value))
+
+
+def printable(text: str) -> str:
+    """Return a text, which may come from a file of others, in which nothing commands a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

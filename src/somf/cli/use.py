@@ -1,40 +1,15 @@
 """``somf transform`` and ``somf score``: what a model makes of data."""
 
 import os
-from collections.abc import Callable
 from typing import Any
 
 import click
 
 from somf.cli.files import check_free, force_option, replacing
-from somf.cli.opening import OF_THE_MODEL, Flags, data_options, naming, open_data
-from somf.cli.parameters import Function, option_for, with_options
+from somf.cli.model import files_in_use, model_and_data, open_model
+from somf.cli.opening import naming
 from somf.cli.talk import Talk, examples, talking
-from somf.data import Source
-from somf.estimators import MatrixFactorization
 from somf.measurement import Measurement
-from somf.problems import load
-
-
-def model_and_data(command: Function) -> Callable[..., Any]:
-    """Give a command arguments for a model and data, and options for how to use the model."""
-    where = (
-        option_for(name, MatrixFactorization, default=OF_THE_MODEL)
-        for name in ("device", "n_threads")
-    )
-    command = with_options(*where)(data_options(OF_THE_MODEL)(command))
-    command = click.argument("data", nargs=-1, required=True)(command)
-    return click.argument("model", type=click.Path(dir_okay=False))(command)
-
-
-def open_both(
-    model: str, data: tuple[str, ...], talk: Talk, options: dict[str, Any]
-) -> tuple[MatrixFactorization, Source]:
-    """Return a model, set to how it shall be used, and data as the model wants it."""
-    estimator = load(model).set_params(checkpoint=None, verbose=talk.verbose)
-    flags = Flags(**{name: options.pop(name) for name in vars(Flags())})
-    estimator.set_params(**{name: value for name, value in options.items() if value is not None})
-    return estimator, open_data(data, flags, estimator)
 
 
 @click.command(
@@ -52,7 +27,7 @@ def open_both(
 )
 @force_option
 @talking
-@model_and_data
+@model_and_data(required=True)
 def transform(
     model: str, data: tuple[str, ...], output: str, force: bool, talk: Talk, **options: Any
 ) -> None:
@@ -65,8 +40,8 @@ def transform(
         raise click.BadParameter(
             f"{output!r} must end in .npy, .npz or .zarr.", param_hint="--output"
         )
-    check_free(output, force=force)
-    estimator, source = open_both(model, data, talk, options)
+    check_free(output, force=force, beside=files_in_use(model, data, options))
+    estimator, source = open_model(model, data, talk, options)
     with naming(data, source), replacing(output) as name:
         shape = estimator.transform(source, out=name, sparse=kind == ".npz").shape
     talk.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
@@ -84,14 +59,14 @@ def transform(
     help="Compute also the stationarity gap, for which codes are more precise.",
 )
 @talking
-@model_and_data
+@model_and_data(required=True)
 def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: Any) -> None:
     """Measure how well MODEL explains DATA, and with how many atoms.
 
     The objective is the mean over samples of what learning minimises. The stationarity gap says
     how far the atoms are from a stationary point of the objective on this data.
     """
-    estimator, source = open_both(model, data, talk, options)
+    estimator, source = open_model(model, data, talk, options)
     with naming(data, source):
         found = Measurement.of(estimator, source, with_gap=gap)
     n_atoms = len(found.usage)

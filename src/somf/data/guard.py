@@ -15,6 +15,15 @@ class RequestError(ValueError):
     """The file may be fine; what is asked of it is not."""
 
 
+class SeveralDatasetsError(RequestError):
+    """A file holds several datasets, and none of them is named."""
+
+    def __init__(self, path: str, names: list[str]) -> None:
+        self.names = sorted(names)
+        held = f"several: {', '.join(self.names)}"
+        super().__init__(f"dataset must name what to read in {path!r}, which holds {held}.")
+
+
 @contextmanager
 def guarded(path: str, kind: str) -> Iterator[None]:
     """Turn whatever a reader stumbles over into an error that names the file."""
@@ -51,9 +60,10 @@ def choose(path: str, names: list[str], name: str | None) -> str:
     """Return the name of what to open in a file, the only one that qualifies if none is given."""
     if name is not None:
         return name
-    if len(names) != 1:
-        held = f"several: {', '.join(sorted(names))}" if names else "none"
-        raise RequestError(f"dataset must name what to read in {path!r}, which holds {held}.")
+    if not names:
+        raise RequestError(f"dataset must name what to read in {path!r}, which holds none.")
+    if len(names) > 1:
+        raise SeveralDatasetsError(path, names)
     return names[0]
 
 

@@ -82,6 +82,14 @@ def kind_of(path: str) -> str:
     return ".zarr" if os.path.isdir(path) else os.path.splitext(path)[1].lower()
 
 
+def files_of(path: str) -> list[str]:
+    """Return the files that hold an image: ENVI keeps its pixels beside the header."""
+    if kind_of(path) != ".hdr" or not os.path.exists(path):
+        return [path]
+    with guarded(path, "an image of kind .hdr"):
+        return [path, _open_envi(path).filename]
+
+
 def open_stored(path: str, dataset: str | None = None) -> Any:
     """Open an image or a matrix in an HDF5 file or a Zarr folder, of which nothing is read.
 
@@ -129,10 +137,9 @@ def _npy(path: str, _: str | None) -> tuple[Array, None]:
     return map_npy(path), None
 
 
-def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
+def _open_envi(path: str) -> Any:
     envi = optional("spectral.io.envi", "images")
-    header = envi.read_envi_header(path)
-    if "library" in header.get("file type", "").lower():
+    if "library" in envi.read_envi_header(path).get("file type", "").lower():
         raise ValueError("it is a spectral library")
     try:
         file = envi.open(path)
@@ -143,10 +150,15 @@ def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
             f"{beside!r} or {beside + '.img'!r} (or .dat, .raw, .bsq, .bil, .bip)."
         ) from error
     file.fid.close()  # pixels come from the map
+    return file
+
+
+def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
+    file = _open_envi(path)
     image = file.open_memmap(interleave="bip")
     if image is None:  # also if the header promises more than there is
         raise ValueError("its data file does not hold what its header promises")
-    no_data = header.get("data ignore value")
+    no_data = file.metadata.get("data ignore value")
     return image, None if no_data is None else float(no_data)
 
 

@@ -210,4 +210,5 @@ def _is_list_of_sources(X: Any) -> bool:
 
 def _has_slices(X: Any) -> bool:
     """Return whether something is an array of its own kind, such as an h5py dataset."""
-    return all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))
+    is_frame = hasattr(X, "columns")  # which may have one that is called dtype
+    return not is_frame and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))

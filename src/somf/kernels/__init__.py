@@ -17,6 +17,10 @@ from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
 
 
+class MissingDeviceError(RuntimeError):
+    """There is no such device, or it does not work."""
+
+
 class Kernels(Protocol):
     """What a device has to offer.
 

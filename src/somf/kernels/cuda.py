@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.kernels import host
+from somf.kernels import MissingDeviceError, host
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Matrix, Slices
 
@@ -30,7 +30,7 @@ if torch.cuda.is_available():
 elif os.environ.get("TRITON_INTERPRET") == "1":
     DEVICE = torch.device("cpu")
 else:
-    raise RuntimeError(
+    raise MissingDeviceError(
         'device="cuda" needs an NVIDIA GPU, and torch finds none: '
         + (
             "its driver is missing or does not work, or the GPU is hidden."

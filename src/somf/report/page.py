@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from somf.config import AUTO
 from somf.measurement import Measurement
 from somf.pictures import has_spectra, patch_shape_of
 from somf.plotting import HISTORY_LABELS
@@ -47,7 +48,7 @@ def write_report(
         The file to write; one that exists is replaced.
     data : array-like, sparse matrix, path or Source of shape (n_samples, n_features), optional
         Samples on which to measure the objective, the stationarity gap and the usage of atoms, in
-        three passes. Without them the page says what it cannot know.
+        one pass. Without them the page says what it cannot know.
     command : str, optional
         What to type to repeat the fit; by default a line of Python.
     patch_shape : tuple of int, optional
@@ -230,7 +231,7 @@ def _parameters(model: Any) -> str:
         for name, value in model.get_params(deep=False).items()
         if name != "verbose"  # it says nothing of the model
     ]
-    if hasattr(model, "alpha_"):
+    if model.alpha == AUTO:
         rows.append(_row("alpha_", _short(model.alpha_), "found"))
     for name, value in (getattr(model, "patches_", None) or {}).items():
         rows.append(_row(f"patches: {name}", _short(value), "data"))
@@ -248,8 +249,12 @@ def _row(name: str, value: str, remark: str) -> str:
 def _short(value: Any) -> str:
     if isinstance(value, np.ndarray):
         return f"array of shape {value.shape}, {value.dtype}"
-    text = repr(value.item() if isinstance(value, np.generic) else value)
+    text = _literal(value)
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
+
+
+def _literal(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _changed(model: Any) -> dict[str, Any]:
@@ -263,6 +268,10 @@ def _changed(model: Any) -> dict[str, Any]:
 
 
 def _python(model: Any) -> str:
-    """Return the fit as a line of Python."""
-    given = ", ".join(f"{name}={_short(value)}" for name, value in _changed(model).items())
-    return f"somf.{type(model).__name__}({given}).fit(X)"
+    """Return the fit as a line of Python, as far as the model knows it."""
+    given = ", ".join(
+        f"{name}={name if isinstance(value, np.ndarray) else _literal(value)}"
+        for name, value in _changed(model).items()
+    )
+    more = ", validation=..." if "objective" in getattr(model, "history_", {}) else ""
+    return f"somf.{type(model).__name__}({given}).fit(X{more})"
