@@ -16,6 +16,7 @@ import numpy as np
 from somf import DictionaryLearning, ImagePatches
 from somf.plotting import plot_atoms, plot_history, plot_spectra
 from somf.typing import Array
+from somf.usage import usage_of
 
 try:
     from matplotlib import pyplot as plt
@@ -59,20 +60,18 @@ def main() -> None:
     model.fit(train, validation=test)
 
     # The codes of the test patches tell which atoms matter.
-    codes = model.transform(test)
-    usage = np.abs(codes).mean(axis=0)
-    order = np.argsort(-usage)
+    usage = usage_of(model.transform(test))
     objective, seconds = model.history_["objective"], model.history_["compute_seconds"]
     print(
         f"Test objective: {objective[0]:.4f} with random patches as atoms, "
         f"{objective[-1]:.4f} after {seconds[-1]:.1f} s of learning\n"
-        f"Codes of test patches: {np.mean(codes != 0):.1%} are not zero, "
-        f"{np.count_nonzero(codes) / len(codes):.1f} atoms per patch\n"
-        f"Atoms in use: {np.count_nonzero(usage)} of {len(usage)}"
+        f"Codes of test patches: {usage.density:.1%} are not zero, "
+        f"{usage.density * options.components:.1f} atoms per patch\n"
+        f"Atoms in use: {options.components - usage.n_unused} of {options.components}"
     )
 
     pictures = {
-        "atoms.png": draw_atoms(model.components_, train.patch_shape, order, wavelengths),
+        "atoms.png": draw_atoms(model.components_, train.patch_shape, usage.order, wavelengths),
         "curve.png": draw_curve(model),
     }
     for name, figure in pictures.items():

@@ -27,7 +27,9 @@ FAINT = "0.75"
 
 def grid_corners(n: int, height: int, width: int, n_columns: int | None) -> Ints:
     """Return the upper left corners (y, x) of n tiles in a grid that is about square."""
-    n_columns = n_columns or min(n, int(np.ceil(np.sqrt(n * height / width))))
+    if n_columns is None:
+        n_rows = -(-n // int(np.ceil(np.sqrt(n * height / width))))
+        n_columns = -(-n // n_rows)  # all rows are about full
     rows, columns = np.divmod(np.arange(n), n_columns)
     return np.stack([rows * height, columns * width], axis=1)
 
