@@ -9,6 +9,7 @@ values only, which is what makes learning fast; see --reduction.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +32,9 @@ N_TRAIN_COLUMNS = 105
 N_SPECTRA = 6
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, report, draw."""
-    options = parse_options()
+    options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     image, wavelengths = load_scene()
 
@@ -76,11 +77,12 @@ def main() -> None:
     }
     for name, figure in pictures.items():
         figure.savefig(options.output / name, dpi=150)
+        plt.close(figure)
     model.save(options.output / "model.somf")
     print(f"In {options.output}: {', '.join(pictures)}, and model.somf for somf.load")
 
 
-def parse_options() -> argparse.Namespace:
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
@@ -88,7 +90,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--components", type=int, default=100, help="number of atoms")
     parser.add_argument("--reduction", type=float, default=12, help="one value in so many is used")
     parser.add_argument("--patch-size", type=int, default=16, help="pixels along a side")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def load_scene() -> tuple[Array, Array]:
