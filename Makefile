@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench bench-data bench-convergence docs clean
+.PHONY: demo test lint format bench bench-paper bench-data bench-convergence docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -20,6 +20,9 @@ docs: .venv/docs ## build the site: site/index.html
 
 bench: .venv/bench ## measure speed, against the floor and against peers (ten minutes)
 	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.scaling
+
+bench-paper: .venv/bench ## measure the paper's Figure 1 and its claims (half an hour; SCENES=file.npy adds data)
+	$(BIN)/python -m benchmarks.figure1 $(if $(SCENES),--scenes $(SCENES)) && $(BIN)/python -m benchmarks.complexity
 
 bench-data: .venv/bench ## measure what reading from a disk costs, and the terabyte
 	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.terabyte

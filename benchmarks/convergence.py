@@ -229,32 +229,8 @@ def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
     return found
 
 
-def tables(result: dict[str, Any]) -> list[str]:
-    """Return the rows of the tables in the documentation."""
-    problems = result["problems"]
-    found: dict[Setting, list[str]] = {}
-    for runs in problems.values():
-        for run in runs:
-            setting = run["surrogate"], run["estimator"], run["r"], run["v"]
-            cell = f"{run['gap'][-1]:.0e} ({run['slope']:+.1f})"
-            found.setdefault(setting, []).append(cell)
-    rows = []
-    for (surrogate, estimator, r, v), cells in found.items():
-        words = "any" if r == 1 else estimator
-        if v == RATE:
-            rows.append(f"| {surrogate} | {words} | {r} | {' | '.join(cells)} |")
-        if surrogate == "online" and r != "auto":
-            rows.append(f"| {words} | {r} | {v} | {' | '.join(cells)} |")
-    for name, settings in result["first epochs"].items():
-        for words, run in settings.items():
-            held_out = " | ".join(f"{o:.5f}" for o in run["held out"])
-            cells = f"{held_out} | {run['spread']:.5f} | {run['learned from'][-1]:.5f}"
-            rows.append(f"| {name} | {words} | {cells} |")
-    return rows
-
-
 COLOURS = {"masked": "tab:red", "averaged": "tab:blue", "exact": "tab:green"}
-STYLES = {1: "-", 3: "--", 10: ":", "auto": "-"}
+STYLES = {1: "-", 3: "--", 10: ":", "auto": "-."}
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -270,17 +246,21 @@ def draw(result: dict[str, Any], path: Path) -> None:
     for row, (name, runs) in zip(axes, problems.items(), strict=True):
         for axis, (surrogate, what) in zip(row, columns, strict=True):
             for run in runs:
-                if run["surrogate"] != surrogate or run["v"] != RATE:
+                is_omf, is_auto = run["r"] == 1, run["r"] == "auto"
+                if (
+                    (run["surrogate"], run["v"]) != (surrogate, RATE)
+                    or ((is_omf or is_auto) and what == "distance")
+                    or (is_auto and run["estimator"] != "averaged")  # all come to the same
+                ):
                     continue
-                is_omf = run["r"] == 1
-                if is_omf and what == "distance":
-                    continue
+                colour = "black" if is_omf else COLOURS[run["estimator"]]
+                words = "r = 1" if is_omf else f"{run['estimator']}, r = {run['r']}"
                 axis.loglog(
                     run["n_iter"],
                     run[what],
                     STYLES[run["r"]],
-                    color="black" if is_omf else COLOURS[run["estimator"]],
-                    label="r = 1" if is_omf else f"{run['estimator']}, r = {run['r']}",
+                    color="tab:orange" if is_auto else colour,
+                    label="r = auto" if is_auto else words,
                     marker=".",
                 )
             axis.set_title(f"{name}, {surrogate}: {titles[what]}", fontsize=8)
@@ -305,7 +285,6 @@ def main() -> None:
     result["problems"] = {n: converge(n, options.epochs, options.seeds) for n in options.problems}
     n_epochs = min(2, options.epochs)
     result["first epochs"] = {n: early(n, n_epochs, options.seeds) for n in FIRST_EPOCHS}
-    print(*tables(result), sep="\n")
     options.json.write_text(json.dumps(result, indent=1) + "\n")
     draw(result, options.output)
 

@@ -1,5 +1,6 @@
-"""The facts of a machine that go with every measurement."""
+"""The facts of a machine that go with every measurement, and whether others used it too."""
 
+import os
 import platform
 from datetime import date
 from pathlib import Path
@@ -12,6 +13,19 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import somf
+
+
+def seconds_of_others() -> float:
+    """Return the CPU seconds, of all cores, that all but this process have had so far.
+
+    Time that a virtual machine was denied counts too. Zero where the system does not say.
+    """
+    stat = Path("/proc/stat")
+    if not stat.exists():
+        return 0.0
+    user, nice, system, _, _, irq, softirq, steal = map(int, stat.read_text().split()[1:9])
+    busy = (user + nice + system + irq + softirq + steal) / os.sysconf("SC_CLK_TCK")
+    return busy - sum(os.times()[:2])
 
 
 def facts() -> dict[str, Any]:

@@ -104,19 +104,6 @@ def compare(kind: type, data: Any, epochs: float, seeds: int) -> dict[str, dict[
     return found
 
 
-def table(result: dict[str, Any]) -> list[str]:
-    """Return the rows of the table in the documentation."""
-    rows = []
-    for name, found in result["data"].items():
-        seconds = [found[str(r)]["seconds"] for r in REDUCTIONS]
-        objectives = [found[str(r)]["objective"] for r in REDUCTIONS]
-        cells = ["never" if s is None else f"{s:.2f}" for s in seconds]
-        rows.append(
-            f"| {name} | {' | '.join(cells)} | {' | '.join(f'{o:.5f}' for o in objectives)} |"
-        )
-    return rows
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -137,8 +124,9 @@ def main() -> None:
     result: dict[str, Any] = {"machine": facts(), "seeds": options.seeds, "close": CLOSE}
     result["data"] = {}
     for name, (kind, source, epochs) in sources.items():
-        result["data"][name] = compare(kind, source(), epochs, options.seeds)
-    print(*table(result), sep="\n")
+        found = result["data"][name] = compare(kind, source(), epochs, options.seeds)
+        for r, row in found.items():
+            print(f"{name:<14} r={r:<5}", *row["iterations"], "iterations,", row["seconds"], "s")
     options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 

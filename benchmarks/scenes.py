@@ -1,16 +1,20 @@
 """The data of the benchmarks: patches of AVIRIS scenes."""
 
+from pathlib import Path
+
 import numpy as np
 
 from somf import ImagePatches
+from somf.data import Source, as_source
 from somf.typing import Array
 
 N_TRAIN_COLUMNS = 105
+TRAIN_SHARE = 0.72
 
 
-def indian_pines() -> tuple[ImagePatches, ImagePatches]:
+def indian_pines(center: bool = True) -> tuple[ImagePatches, ImagePatches]:
     """Return 11,700 patches of 16 × 16 × 200 to learn from, and some of another part to test on."""
-    return split_indian_pines(indian_pines_cube())
+    return split_indian_pines(indian_pines_cube(), center)
 
 
 def indian_pines_cube() -> Array:
@@ -20,14 +24,34 @@ def indian_pines_cube() -> Array:
     return np.asarray(load_indian_pines().tensor)
 
 
-def split_indian_pines(cube: Array) -> tuple[ImagePatches, ImagePatches]:
+def split_indian_pines(cube: Array, center: bool = True) -> tuple[ImagePatches, ImagePatches]:
     """Return patches of the left part, to learn from, and some of the right part, to test on."""
     image = np.asarray(cube, dtype=np.float32)
-    train = ImagePatches(image[:, :N_TRAIN_COLUMNS], 16)
-    test = ImagePatches(image[:, N_TRAIN_COLUMNS:], 16, stride=3)
-    return train, test
+    return split(image, N_TRAIN_COLUMNS, stride=3, center=center)
 
 
-def in_memory(patches: ImagePatches) -> Array:
+def aviris_scenes(path: Path) -> tuple[Source, Source]:
+    """Return patches of the left parts of some scenes, and some of their right parts.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npy`` file of shape (scene, row, column, channel).
+    """
+    cubes = np.load(path, mmap_mode="r")
+    n_columns = round(TRAIN_SHARE * cubes.shape[2])
+    parts = [split(np.array(cube, dtype=np.float32), n_columns, stride=4) for cube in cubes]
+    return as_source([train for train, _ in parts]), as_source([test for _, test in parts])
+
+
+def split(
+    image: Array, n_columns: int, stride: int, center: bool = True
+) -> tuple[ImagePatches, ImagePatches]:
+    """Return patches of the first columns, and every so many of the others: none overlap."""
+    train = ImagePatches(image[:, :n_columns], 16, center=center)
+    return train, ImagePatches(image[:, n_columns:], 16, stride, center=center)
+
+
+def in_memory(patches: Source) -> Array:
     """Return all patches as a matrix."""
     return patches.rows(np.arange(patches.shape[0]))

@@ -15,25 +15,35 @@ Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 
 
 import argparse
 import json
-import warnings
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import get_blas_funcs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.decomposition import MiniBatchDictionaryLearning
 
+from benchmarks.curves import (
+    SPAMS_MINIBATCHES,
+    Curve,
+    Evaluator,
+    ScikitLearner,
+    SomfLearner,
+    SpamsLearner,
+    follow,
+    initial_atoms,
+)
 from benchmarks.machine import facts
 from benchmarks.scenes import in_memory, indian_pines
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
-from somf.coding import Coder
-from somf.data import Loader, as_source, epoch_order
+from somf.data import Loader, Source, as_source, epoch_order
 from somf.kernels import kernels_for
 from somf.penalties import CodePenalty
 from somf.solver import Solver
@@ -45,6 +55,14 @@ K, ALPHA, BATCH = 100, 0.1, 50
 REDUCTIONS = (1, 4, 12)
 ESTIMATORS = ("masked", "averaged", "exact")
 STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
+
+
+class Watch(Protocol):
+    """Looks on while methods run."""
+
+    def watch(self, owner: Any, name: str, stage: str) -> None:
+        """Look on whenever ``owner.name``, which is part of a stage, runs."""
+        ...
 
 
 class Stopwatch:
@@ -64,15 +82,6 @@ class Stopwatch:
             return result
 
         setattr(owner, name, timed)
-
-
-class Kernels:
-    """The kernels of the CPU, as an object whose methods can be watched."""
-
-    def __init__(self) -> None:
-        cpu = kernels_for("cpu")
-        for name in ("correlate", "gram", "squared_norms", "accumulate", "solve_codes"):
-            setattr(self, name, getattr(cpu, name))
 
 
 class Run:
@@ -96,19 +105,23 @@ class Run:
         self.solver = Solver(config, self.state)
         self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
         self.order = epoch_order(ids, 0, 0)
+        self.solver.kernels = SimpleNamespace(**vars(self.solver.kernels))  # can be watched
         self.stopwatch = Stopwatch()
-        codes = Kernels()
-        self.solver.kernels = codes  # type: ignore[assignment] # the step uses it for codes alone
+        self.watch(self.stopwatch)
+
+    def watch(self, watch: Watch) -> None:
+        """Let every stage be watched."""
+        solver = self.solver
         for owner, name, stage in (
             (self.loader, "load", "load"),
-            (self.solver.masks, "draw", "mask"),
-            (self.solver.regression, "estimate", "regression"),
-            (codes, "solve_codes", "codes"),
-            (self.solver.surrogate, "add", "surrogate"),
-            (self.solver.dictionary, "update", "dictionary"),
-            (self.solver.book, "dictionary_changed", "dictionary"),
+            (solver.masks, "draw", "mask"),
+            (solver.regression, "estimate", "regression"),
+            (solver.kernels, "solve_codes", "codes"),
+            (solver.surrogate, "add", "surrogate"),
+            (solver.dictionary, "update", "dictionary"),
+            (solver.book, "dictionary_changed", "dictionary"),
         ):
-            self.stopwatch.watch(owner, name, stage)
+            watch.watch(owner, name, stage)
 
     def advance(self, n_iter: int) -> dict[str, float]:
         """Do some iterations; return milliseconds per iteration of every stage and in all."""
@@ -241,93 +254,46 @@ def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
     }
 
 
-class Evaluator:
-    """The objective on held-out samples, the same for everybody."""
-
-    def __init__(self, test: ImagePatches) -> None:
-        self.loader, self.ids = Loader(test, np.dtype(np.float32)), np.arange(test.shape[0])
-
-    def __call__(self, components: Array) -> float:
-        """Return the objective of atoms (k, p)."""
-        D = np.ascontiguousarray(components.T, dtype=np.float32)
-        penalty = CodePenalty(ALPHA, 1.0, False)
-        with threads(None):
-            return Coder(kernels_for("cpu"), D, penalty, 1e-4).objective(self.loader, self.ids)
+def fit_somf(source: Source, init: Array, evaluate: Evaluator, reduction: float) -> Curve:
+    """Return the curve of one epoch."""
+    model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init)
+    n = source.shape[0]
+    return follow(SomfLearner(model, source, seed=0), evaluate, n, n, BATCH, seed=0)
 
 
-def fit_scikit_learn(X: Array, init: Array) -> tuple[float, Array]:
-    """Return the seconds that an epoch takes, and the atoms."""
-    from sklearn.decomposition import MiniBatchDictionaryLearning
-
-    peer = MiniBatchDictionaryLearning(
-        K, alpha=ALPHA, batch_size=BATCH, max_iter=1, dict_init=init, fit_algorithm="cd",
-        shuffle=True, random_state=0, tol=0, max_no_improvement=None,
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        seconds = timed(lambda: peer.fit(X))
-    return seconds, peer.components_
+def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator) -> Curve:
+    """Return the curve of one epoch."""
+    model = MiniBatchDictionaryLearning(
+        K, alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd", random_state=0
+    )
+    n = source.shape[0]
+    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed=0)
 
 
-def fit_spams(X: Array, init: Array) -> tuple[float, Array]:
-    """Return the seconds that an epoch takes, and the atoms."""
-    import spams
-
-    columns, D = np.asfortranarray(X.T), np.asfortranarray(init.T)  # not timed: its layout
-    n_iter = -(-len(X) // BATCH)
-    begin = perf_counter()
-    atoms = spams.trainDL(
-        columns, D=D, lambda1=ALPHA, mode=2, modeD=0, batchsize=BATCH, iter=n_iter, numThreads=2,
-        verbose=False,
-    )  # fmt: skip
-    return perf_counter() - begin, atoms.T
-
-
-def fit_somf(
-    X: Any, init: Array, evaluate: Evaluator, reduction: float
-) -> list[tuple[float, float]]:
-    """Return (compute seconds, objective) along one epoch."""
-    curve: list[tuple[float, float]] = [(0.0, evaluate(init))]
-    model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init, random_state=0)
-    source = as_source(X)
-    config = model._config().for_features(source.shape[1])
-    ids = np.arange(source.shape[0])
-    seconds = 0.0
-    with threads(None):
-        state = start(config, source, ids, seed=0, is_finite=True)
-        solver, loader = Solver(config, state), Loader(source, state.D.dtype, state.permutation)
-        order = epoch_order(ids, 0, 0)
-        for n, position in enumerate(range(0, len(ids), BATCH)):
-            begin = perf_counter()
-            batch = order[position : position + BATCH]
-            solver.step(loader.load(batch), batch)
-            seconds += perf_counter() - begin
-            if n % 8 == 7 or (n < 16 and n % 2) or position + BATCH >= len(ids):
-                curve.append((seconds, evaluate(state.components)))
-    return curve
-
-
-def seconds_to(curve: list[tuple[float, float]], target: float) -> float | None:
-    """Return the first time at which an objective is reached."""
-    return next((seconds for seconds, objective in curve if objective <= target), None)
+def fit_spams(source: Source, init: Array, evaluate: Evaluator) -> Curve:
+    """Return the curve of one epoch."""
+    n = source.shape[0]
+    learner = SpamsLearner(source, init, ALPHA, BATCH)
+    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed=0)
 
 
 def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]:
     """Return one epoch of each peer, and when somf gets as far."""
-    evaluate = Evaluator(test)
-    init = X[np.random.default_rng(0).permutation(len(X))[:K]].copy()
-    fit_somf(X[:200], init, evaluate, 4)  # compile
+    evaluate = Evaluator(test, CodePenalty(ALPHA, 1.0, False))
+    source = as_source(X)
+    init = initial_atoms(source, K, seed=0)
+    fit_somf(as_source(X[:200]), init, evaluate, 4)  # compile
     peers: dict[str, Any] = {}
     for name, fit in (("SPAMS", fit_spams), ("scikit-learn", fit_scikit_learn)):
-        runs = [fit(X, init) for _ in range(2)]
-        seconds = [run[0] for run in runs]
-        objective = evaluate(runs[-1][1])
+        runs = [fit(source, init, evaluate) for _ in range(2)]
+        seconds = [run.compute_seconds[-1] for run in runs]
+        objective = runs[-1].objective[-1]
         peers[name] = {"seconds": median(seconds), "runs": seconds, "objective": objective}
-    curves = {r: [fit_somf(X, init, evaluate, r) for _ in range(n_rounds)] for r in REDUCTIONS}
+    curves = {r: [fit_somf(source, init, evaluate, r) for _ in range(n_rounds)] for r in REDUCTIONS}
     for peer in peers.values():
         peer["somf"] = {}
         for r, repeats in curves.items():
-            reached = [seconds_to(curve, peer["objective"]) for curve in repeats]
+            reached = [curve.seconds_to(peer["objective"], "wall_seconds") for curve in repeats]
             done = [s for s in reached if s is not None]
             if len(done) == len(repeats):
                 peer["somf"][r] = {
@@ -337,7 +303,7 @@ def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]
     return {
         "initial objective": evaluate(init),
         "peers": peers,
-        "curves": {r: repeats[0] for r, repeats in curves.items()},
+        "curves": {r: asdict(repeats[0]) for r, repeats in curves.items()},
     }
 
 

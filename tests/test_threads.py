@@ -114,3 +114,16 @@ def test_results_of_a_team_do_not_depend_on_timing():
             for _ in range(20)
         }
     assert len(sums) == 1
+
+
+@pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA])
+def test_more_threads_than_rows_are_no_obstacle(kind, monkeypatch):
+    X = np.random.default_rng(0).standard_normal((60, 5))
+
+    def components(size):
+        monkeypatch.setattr("somf.threads.Team", lambda _: Team(size))
+        return kind(8, reduction=2, code_tol=0, random_state=0).fit(X).components_
+
+    alone = components(1)
+    monkeypatch.setattr("somf.threads.SMALLEST_SHARED_WORK", 0)
+    np.testing.assert_allclose(components(7), alone, atol=1e-10)

@@ -6,7 +6,7 @@ matrix product. What is sequential inside the block is done on what little the b
 
 import math
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -69,7 +69,9 @@ def _update_in_l2_ball(
         chunks = _chunks(team.share(rows, member))
         n_rows = [c.stop - c.start for c in chunks]
         panel = team.scratch(member, "panel", (sum(n_rows), 2 * width), D.dtype)
-        panels = np.split(panel, np.cumsum(n_rows)[:-1])
+        panels = [
+            panel[stop - n : stop] for n, stop in zip(n_rows, accumulate(n_rows), strict=True)
+        ]
         product = team.scratch(member, "product", (ROWS_PER_CHUNK, width), D.dtype)
         weights = np.empty((0, 0))
         for n, J in enumerate(blocks):

@@ -1,0 +1,272 @@
+"""The test objective against time: somf and its peers, from the same atoms, on one clock.
+
+A learner goes through minibatches and can be asked for its atoms. It is stopped now and then for a
+look at them; they are judged when it is done, by one evaluator, so that judging disturbs no timing.
+"""
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from time import perf_counter, process_time
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.decomposition import MiniBatchDictionaryLearning, MiniBatchNMF
+from sklearn.exceptions import ConvergenceWarning
+
+from benchmarks.machine import seconds_of_others
+from somf import MatrixFactorization
+from somf.coding import Coder
+from somf.data import Loader, Source, as_source, epoch_order
+from somf.kernels import kernels_for
+from somf.penalties import CodePenalty
+from somf.solver import Solver
+from somf.start import start
+from somf.threads import threads
+from somf.typing import Array, Ints
+
+SPAMS_MINIBATCHES = 16
+"""Minibatches that SPAMS gets at once: each call copies its state, which costs a tenth at 8."""
+
+
+class Learner(Protocol):
+    """Something that learns atoms from minibatches."""
+
+    @property
+    def components(self) -> Array:
+        """The atoms (k, p) as they are now."""
+        ...
+
+    def working(self) -> AbstractContextManager[object]:
+        """Return the context in which it learns."""
+        ...
+
+    def load(self, ids: Ints) -> Any:
+        """Return samples in the form in which it wants them."""
+        ...
+
+    def learn(self, X: Any, ids: Ints) -> None:
+        """Learn from samples."""
+        ...
+
+
+class SomfLearner:
+    """An estimator of this library, taken apart into loading and learning."""
+
+    def __init__(self, model: MatrixFactorization, source: Source, seed: int) -> None:
+        config = model._config().for_features(source.shape[1])
+        with threads(None):
+            ids = np.arange(source.shape[0])
+            self.state = start(config, source, ids, seed=seed, is_finite=True)
+        self.solver = Solver(config, self.state)
+        self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
+
+    @property
+    def components(self) -> Array:
+        """The atoms (k, p), features in the order of the data."""
+        return self.state.components
+
+    def working(self) -> AbstractContextManager[object]:
+        """Return the context in which one pool of threads does everything."""
+        return threads(None)
+
+    def load(self, ids: Ints) -> Any:
+        """Return a minibatch, features in the order of the blocks."""
+        return self.loader.load(ids)
+
+    def learn(self, X: Any, ids: Ints) -> None:
+        """Do one iteration."""
+        self.solver.step(X, ids)
+
+
+class ScikitLearner:
+    """MiniBatchDictionaryLearning or MiniBatchNMF, one minibatch at a time."""
+
+    def __init__(
+        self, model: MiniBatchDictionaryLearning | MiniBatchNMF, source: Source, init: Array
+    ) -> None:
+        self.model, self.source, self.init = model, source, init
+
+    @property
+    def components(self) -> Array:
+        """The atoms (k, p)."""
+        return np.array(getattr(self.model, "components_", self.init))
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        """Let it say what it likes about convergence."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            yield
+
+    def load(self, ids: Ints) -> Array:
+        """Return a minibatch."""
+        return self.source.rows(ids)
+
+    def learn(self, X: Array, ids: Ints) -> None:  # noqa: ARG002 (part of the protocol)
+        """Do one iteration."""
+        start = {}
+        if isinstance(self.model, MiniBatchNMF) and not hasattr(self.model, "components_"):
+            # NMF gets its initial atoms here; W is looked at, but not used.
+            start = {"W": np.ones((len(X), len(self.init)), X.dtype), "H": self.init.copy()}
+        self.model.partial_fit(X, **start)
+
+
+class SpamsLearner:
+    """trainDL of SPAMS, a few minibatches at a time."""
+
+    def __init__(self, source: Source, init: Array, alpha: float, batch_size: int) -> None:
+        self.source, self.D = source, np.asfortranarray(init.T)
+        self.model: dict[str, Any] | None = None
+        self.settings = {
+            "lambda1": alpha, "mode": 2, "modeD": 0, "batchsize": batch_size, "numThreads": 2,
+            "verbose": False, "return_model": True,
+        }  # fmt: skip
+
+    @property
+    def components(self) -> Array:
+        """The atoms (k, p)."""
+        return self.D.T
+
+    def working(self) -> AbstractContextManager[object]:
+        """Return a context that changes nothing."""
+        return nullcontext()
+
+    def load(self, ids: Ints) -> Array:
+        """Return samples as columns, without a copy."""
+        return self.source.rows(ids).T
+
+    def learn(self, X: Array, ids: Ints) -> None:
+        """Go through some minibatches once."""
+        import spams
+
+        n_iter = -(-len(ids) // self.settings["batchsize"])
+        self.D, self.model = spams.trainDL(
+            X, D=self.D, model=self.model, iter=n_iter, **self.settings
+        )
+
+
+def initial_atoms(source: Source, k: int, seed: int) -> Array:
+    """Return k samples (k, p) for everybody to start from."""
+    chosen = np.random.default_rng(seed).permutation(source.shape[0])[:k]
+    return source.rows(chosen)
+
+
+class Evaluator:
+    """The objective on held-out samples, the same for everybody.
+
+    Parameters
+    ----------
+    test : Source
+    penalty : CodePenalty
+    tol : float
+        Relative duality gap of the codes.
+    """
+
+    def __init__(self, test: Source, penalty: CodePenalty, tol: float = 1e-5) -> None:
+        ids = np.arange(test.shape[0])
+        self.loader, self.ids = Loader(as_source(test.rows(ids)), np.dtype(np.float32)), ids
+        self.penalty, self.tol = penalty, tol
+
+    def __call__(self, components: Array) -> float:
+        """Return the objective of atoms (k, p)."""
+        D = np.ascontiguousarray(components.T, dtype=np.float32)
+        with threads(None):
+            coder = Coder(kernels_for("cpu"), D, self.penalty, self.tol)
+            return coder.objective(self.loader, self.ids)
+
+
+@dataclass
+class Curve:
+    """What a learner had reached whenever it was looked at.
+
+    Attributes
+    ----------
+    n_samples : list of int
+        Samples seen.
+    compute_seconds : list of float
+        Time spent on learning, without loading.
+    wall_seconds : list of float
+        The same with loading.
+    cpu_seconds : list of float
+        What all threads together spent on learning, which other processes disturb less.
+    objective : list of float
+        On the test samples.
+    others : float
+        The share of the machine that others used meanwhile.
+    """
+
+    n_samples: list[int]
+    compute_seconds: list[float]
+    wall_seconds: list[float]
+    cpu_seconds: list[float]
+    objective: list[float]
+    others: float = 0.0
+
+    def seconds_to(self, target: float, clock: str = "compute_seconds") -> float | None:
+        """Return when an objective was first reached, between looks by a straight line."""
+        times: list[float] = getattr(self, clock)
+        for i, objective in enumerate(self.objective):
+            if objective <= target:
+                before = self.objective[i - 1] if i > 0 else objective
+                part = (before - target) / (before - objective) if before > objective else 1.0
+                return times[i] if i == 0 else times[i - 1] + part * (times[i] - times[i - 1])
+        return None
+
+
+def follow(
+    learner: Learner,
+    evaluate: Evaluator,
+    n: int,
+    n_samples: int,
+    batch_size: int,
+    seed: int,
+    growth: float = 1.15,
+) -> Curve:
+    """Let a learner go through samples, and return its curve.
+
+    Parameters
+    ----------
+    learner : Learner
+    evaluate : Evaluator
+    n : int
+        How many samples there are; their order is new in every epoch.
+    n_samples : int
+        After how many samples to stop.
+    batch_size : int
+    seed : int
+        Of the order of samples.
+    growth : float
+        The samples seen at a look, relative to the look before.
+    """
+    curve, atoms = Curve([0], [0.0], [0.0], [0.0], []), [learner.components]
+    seen, compute, wall, cpu = 0, 0.0, 0.0, 0.0
+    others_before, start = seconds_of_others(), perf_counter()
+    with learner.working():
+        for ids in batches(n, n_samples, batch_size, seed):
+            begin = perf_counter()
+            X = learner.load(ids)
+            loaded, cpu_before = perf_counter(), process_time()
+            learner.learn(X, ids)
+            end, cpu_after = perf_counter(), process_time()
+            seen, cpu = seen + len(ids), cpu + cpu_after - cpu_before
+            compute, wall = compute + end - loaded, wall + end - begin
+            if seen >= growth * curve.n_samples[-1] or seen == n_samples:
+                curve.n_samples.append(seen)
+                curve.compute_seconds.append(compute)
+                curve.wall_seconds.append(wall)
+                curve.cpu_seconds.append(cpu)
+                atoms.append(learner.components)
+    elapsed = (perf_counter() - start) * (os.cpu_count() or 1)
+    curve.others = (seconds_of_others() - others_before) / elapsed
+    curve.objective = [evaluate(components) for components in atoms]
+    return curve
+
+
+def batches(n: int, n_samples: int, batch_size: int, seed: int) -> Iterator[Ints]:
+    """Yield minibatches of so many samples in all, epoch after epoch."""
+    for epoch in range(-(-n_samples // n)):
+        order = epoch_order(np.arange(n), seed, epoch)[: n_samples - epoch * n]
+        yield from np.split(order, range(batch_size, len(order), batch_size))

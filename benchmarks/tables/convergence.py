@@ -1,0 +1,74 @@
+"""What is said of `benchmarks.convergence`."""
+
+from typing import Any
+
+from benchmarks.convergence import FLOOR, RATE
+from benchmarks.tables.markdown import table
+
+
+def gaps(results: dict[str, Any]) -> str:
+    """Return where gaps end, and how fast they fall, at the default v."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for x in _all(results):
+        if x["v"] == RATE:
+            rows.setdefault((x["surrogate"], _codes(x), str(x["r"])), []).append(_gap(x))
+    return table(
+        ("surrogate", "codes", "r", *results["problems"]),
+        ((*setting, *cells) for setting, cells in rows.items()),
+    )
+
+
+def ends(results: dict[str, Any]) -> str:
+    """Return objectives and distances from OMF, at the end, with the incremental surrogate."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for x in _all(results):
+        if (x["surrogate"], x["v"]) == ("incremental", RATE) and x["r"] != "auto":
+            cell = f"{x['objective'][-1]:.5f} ({x['distance'][-1]:.2f})"
+            rows.setdefault((_codes(x), str(x["r"])), []).append(cell)
+    return table(
+        ("codes", "r", *results["problems"]),
+        ((*setting, *cells) for setting, cells in rows.items()),
+    )
+
+
+def rates(results: dict[str, Any]) -> str:
+    """Return where gaps end with the online surrogate, at several v."""
+    rows: dict[tuple[str, str, str], list[str]] = {}
+    for x in _all(results):
+        if x["surrogate"] == "online" and x["r"] != "auto":
+            rows.setdefault((_codes(x), str(x["r"]), str(x["v"])), []).append(_gap(x))
+    return table(
+        ("codes", "r", "v", *results["problems"]),
+        ((*setting, *cells) for setting, cells in rows.items()),
+    )
+
+
+def first_epochs(results: dict[str, Any]) -> str:
+    """Return objectives after the first epochs."""
+    return table(
+        ("data", "setting", "epoch 1", "epoch 2", "spread", "learned from"),
+        (
+            (
+                name,
+                words,
+                *(f"{objective:.5f}" for objective in run["held out"]),
+                f"{run['spread']:.5f}",
+                f"{run['learned from'][-1]:.5f}",
+            )
+            for name, settings in results["first epochs"].items()
+            for words, run in settings.items()
+        ),
+    )
+
+
+def _all(results: dict[str, Any]) -> list[dict[str, Any]]:
+    return [run for runs in results["problems"].values() for run in runs]
+
+
+def _codes(run: dict[str, Any]) -> str:
+    return "any" if run["r"] == 1 else str(run["estimator"])
+
+
+def _gap(run: dict[str, Any]) -> str:
+    gap = run["gap"][-1]
+    return f"{gap:.0e} ({run['slope']:+.1f})" if gap > FLOOR else "rounding"

@@ -1,0 +1,43 @@
+"""What is said of `benchmarks.reduction`."""
+
+from typing import Any
+
+from benchmarks.tables.markdown import table
+
+
+def seconds(results: dict[str, Any]) -> str:
+    """Return how long it takes to get close to the best."""
+    reductions = list(next(iter(results["data"].values())))
+    return table(
+        ("data", *(f"r = {r}" for r in reductions), "auto / better of 1 and 12"),
+        (
+            (name, *(_seconds(found[r]["seconds"]) for r in reductions), _ratio(found))
+            for name, found in results["data"].items()
+        ),
+    )
+
+
+def objectives(results: dict[str, Any]) -> str:
+    """Return where fits end, and what an iteration takes."""
+    reductions = list(next(iter(results["data"].values())))
+    return table(
+        ("data", *(f"r = {r}" for r in reductions), *(f"ms, r = {r}" for r in reductions)),
+        (
+            (
+                name,
+                *(f"{found[r]['objective']:.5f}" for r in reductions),
+                *(f"{found[r]['milliseconds per iteration']:.1f}" for r in reductions),
+            )
+            for name, found in results["data"].items()
+        ),
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.2f} s"
+
+
+def _ratio(found: dict[str, Any]) -> str:
+    fixed = [found[r]["seconds"] for r in ("1", "12") if found[r]["seconds"] is not None]
+    own = found["auto"]["seconds"]
+    return f"{own / min(fixed):.2f}" if fixed and own is not None else "–"
