@@ -136,6 +136,7 @@ def draw_atoms(
     spectra.set_title(f"Spectra of the first {N_SPECTRA}, in the colours of their frames")
     spectra.set_xlabel("")
     spectra.tick_params(labelbottom=False)
+    differences.get_legend().remove()  # it is that of the spectra
     differences.axhline(0, color="gray", linewidth=0.8, zorder=0)
     differences.set_xlabel("wavelength (µm)")
     return figure

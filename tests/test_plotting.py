@@ -102,12 +102,13 @@ def test_a_gray_atom_without_a_sign_is_stretched_from_black_to_white_on_its_own(
 
 
 def test_if_atoms_have_signs_zero_is_the_same_gray_in_all_of_them():
-    atoms = np.zeros((4, 20))
+    atoms = np.zeros((7, 20))  # most of them are nothing at all
     atoms[0, :3], atoms[1, :3], atoms[2, :2] = [1, 1, 1], [-2, -2, -2], [1, -0.5]
-    ((up, down, both, none),) = tiles(plot_atoms(atoms, (4, 5), n_columns=4), (4, 5), 4)[..., 0]
+    ax = plot_atoms(atoms, (4, 5), n_columns=7)
+    ((up, down, both, *nothing),) = tiles(ax, (4, 5), 7)[..., 0]
     for picture in (up, down, both):
         np.testing.assert_array_equal(picture[1:], 0.5)
-    np.testing.assert_array_equal(none, 0.5)
+    np.testing.assert_array_equal(nothing, 0.5)
     np.testing.assert_array_equal(up[0, :3], 1)
     np.testing.assert_array_equal(down[0, :3], 0)
     np.testing.assert_allclose(both[0, :2], [1, 0.25])
