@@ -107,17 +107,17 @@ def _draw_as_pictures(
     n = len(chosen)
     pictures, gap = zoomed(as_pictures(atoms[chosen]))
     height, width = pictures.shape[1:3]
-    spectrum = (height, int(1.3 * width)) if has_spectra(atoms.shape[1:]) else (height, 0)
-    tile = (height + 5 * gap, width + 2 * gap + spectrum[1])
+    beside = int(1.3 * width) if has_spectra(atoms.shape[1:]) else 0
+    tile = (height + 5 * gap, width + 2 * gap + beside)
     corners = grid_corners(n, *tile, n_columns)
     ax.imshow(mosaic_of(pictures, corners, tile, gap, as_rgb(colors[:n])))
     show_tiles(ax, corners, tile)
     draw_numbers(ax, chosen, corners + np.array([height + 1.8 * gap, gap]), 2.5 * gap)
-    if has_spectra(atoms.shape[1:]):
+    if beside:
         spectra, usual = atoms[chosen].mean(axis=(1, 2)), atoms.mean(axis=(0, 1, 2))
         low, high = min(spectra.min(), usual.min()), max(spectra.max(), usual.max())
         places = corners + np.array([gap, width + 2 * gap])
-        size = (height, spectrum[1] - gap)
+        size = (height, beside - gap)
         draw_curves(ax, np.tile(usual, (n, 1)), low, high, places, size, [FAINT], 2)
         draw_curves(ax, spectra, low, high, places, size, _filled_up(colors, n))
 

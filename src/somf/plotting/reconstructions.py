@@ -69,7 +69,7 @@ def plot_reconstructions(
     shape = patch_shape_of(model, patch_shape, samples.shape[1])
     ax = given_or_new_axes(ax)
     if shape is None:
-        names = ["sample\nand model", "error"]
+        names = ["sample,\nmodel", "error"]
         tile = _draw_pairs_of_curves(ax, samples, reconstructions)
     else:
         names = ["sample", "model", "error"]
