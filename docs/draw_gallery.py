@@ -8,7 +8,7 @@ import matplotlib as mpl
 from PIL import Image
 
 HERE = Path(__file__).parent
-DRAWINGS = ("digits_nmf", "sparse_pca", "streaming", "model_selection")
+DRAWINGS = ("digits_nmf", "sparse_pca", "topics", "streaming", "model_selection")
 PHOTOGRAPHS = ("denoising",)
 WIDTH = 1100
 

@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 
 from somf import NMF
 from somf.plotting import plot_atoms, plot_reconstructions, plot_usage
+from somf.usage import usage_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     codes = model.fit_transform(X)
 
     error = np.linalg.norm(X - model.inverse_transform(codes)) / np.linalg.norm(X)
-    order = np.argsort(-codes.mean(axis=0))
+    order = usage_of(codes).order
     print(
         f"{len(X)} digits, {len(model.components_)} strokes\n"
         f"A digit consists of {np.count_nonzero(codes) / len(codes):.1f} strokes\n"

@@ -9,6 +9,7 @@ values only, which is what makes learning fast; see --reduction.
 """
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from somf import DictionaryLearning, ImagePatches
 from somf.plotting import plot_atoms, plot_history, plot_spectra
 from somf.typing import Array
+from somf.usage import usage_of
 
 try:
     from matplotlib import pyplot as plt
@@ -30,9 +32,9 @@ N_TRAIN_COLUMNS = 105
 N_SPECTRA = 6
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Learn, report, draw."""
-    options = parse_options()
+    options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     image, wavelengths = load_scene()
 
@@ -59,29 +61,28 @@ def main() -> None:
     model.fit(train, validation=test)
 
     # The codes of the test patches tell which atoms matter.
-    codes = model.transform(test)
-    usage = np.abs(codes).mean(axis=0)
-    order = np.argsort(-usage)
+    usage = usage_of(model.transform(test))
     objective, seconds = model.history_["objective"], model.history_["compute_seconds"]
     print(
         f"Test objective: {objective[0]:.4f} with random patches as atoms, "
         f"{objective[-1]:.4f} after {seconds[-1]:.1f} s of learning\n"
-        f"Codes of test patches: {np.mean(codes != 0):.1%} are not zero, "
-        f"{np.count_nonzero(codes) / len(codes):.1f} atoms per patch\n"
-        f"Atoms in use: {np.count_nonzero(usage)} of {len(usage)}"
+        f"Codes of test patches: {usage.density:.1%} are not zero, "
+        f"{usage.density * options.components:.1f} atoms per patch\n"
+        f"Atoms in use: {options.components - usage.n_unused} of {options.components}"
     )
 
     pictures = {
-        "atoms.png": draw_atoms(model.components_, train.patch_shape, order, wavelengths),
+        "atoms.png": draw_atoms(model.components_, train.patch_shape, usage.order, wavelengths),
         "curve.png": draw_curve(model),
     }
     for name, figure in pictures.items():
         figure.savefig(options.output / name, dpi=150)
+        plt.close(figure)
     model.save(options.output / "model.somf")
     print(f"In {options.output}: {', '.join(pictures)}, and model.somf for somf.load")
 
 
-def parse_options() -> argparse.Namespace:
+def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
@@ -89,7 +90,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--components", type=int, default=100, help="number of atoms")
     parser.add_argument("--reduction", type=float, default=12, help="one value in so many is used")
     parser.add_argument("--patch-size", type=int, default=16, help="pixels along a side")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
 
 
 def load_scene() -> tuple[Array, Array]:
@@ -135,6 +136,7 @@ def draw_atoms(
     spectra.set_title(f"Spectra of the first {N_SPECTRA}, in the colours of their frames")
     spectra.set_xlabel("")
     spectra.tick_params(labelbottom=False)
+    differences.get_legend().remove()  # it is that of the spectra
     differences.axhline(0, color="gray", linewidth=0.8, zorder=0)
     differences.set_xlabel("wavelength (µm)")
     return figure

@@ -2,7 +2,7 @@
 
 The documents are the docstrings of NumPy, SciPy, scikit-learn and the standard library: some
 thousand short texts that are on this machine already. Their word weights are a sparse matrix, which
-is never made dense; a topic is an atom of it, a list of words that occur together.
+is never made dense; a topic is an atom of it, words that occur together.
 
     python examples/topics.py --output demo
 """
@@ -15,13 +15,18 @@ from pathlib import Path
 import numpy as np
 import scipy
 import sklearn
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from somf import NMF
+from somf.usage import usage_of
 
 PACKAGES = (Path(ast.__file__).parent, *(Path(p.__file__).parent for p in (np, scipy, sklearn)))
 SKIPPED = {"tests", "test", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}
+N_WORDS = 8
+N_DRAWN = 12
 BOILERPLATE = """
     return returns returned parameters parameter default optional array array_like ndarray shape
     int float bool str none true false type types value values object objects given used use
@@ -31,7 +36,7 @@ BOILERPLATE = """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Collect texts, learn topics, print their words."""
+    """Collect texts, learn topics, print and draw their words."""
     options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     per_package = -(-options.documents // len(PACKAGES))
@@ -52,17 +57,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = NMF(
         options.components, alpha=0.05, reduction=2, n_epochs=options.epochs, random_state=0
     )
-    codes = model.fit(X).transform(X, sparse=True)
-    usage = np.asarray((codes != 0).mean(axis=0))
+    found = usage_of(model.fit(X).transform(X, sparse=True))
     words = vectorizer.get_feature_names_out()
-    lines = [
-        f"{usage[j]:5.1%}  {', '.join(words[np.argsort(-model.components_[j])[:8]])}"
-        for j in np.argsort(-usage)
-        if usage[j] > 0
+    topics = [
+        (found.usage[j], [(words[i], model.components_[j, i]) for i in largest])
+        for j in found.order[: options.components - found.n_unused]
+        for largest in [np.argsort(-model.components_[j])[:N_WORDS]]
     ]
-    print("\n".join(lines))
-    (options.output / "topics.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    print(f"In {options.output}: topics.txt")
+    for usage, weights in topics:
+        print(f"{usage:5.1%}  {', '.join(word for word, _ in weights)}")
+    figure = draw(topics[:N_DRAWN])
+    figure.savefig(options.output / "topics.png", dpi=110)
+    plt.close(figure)
+    print(f"In {options.output}: topics.png")
+
+
+def draw(topics: list[tuple[float, list[tuple[str, float]]]]) -> Figure:
+    """Draw the words of topics as bars, as long as their weights."""
+    n_columns = min(4, len(topics))
+    n_rows = -(-len(topics) // n_columns)
+    figure = plt.figure(figsize=(11, 2.3 * n_rows), layout="constrained")
+    figure.suptitle("Topics, most used first, and the share of texts that use them")
+    for place, (usage, weights) in enumerate(topics, start=1):
+        ax = figure.add_subplot(n_rows, n_columns, place)
+        ax.barh([word for word, _ in weights], [weight for _, weight in weights], alpha=0.6)
+        ax.invert_yaxis()
+        ax.set_title(f"{usage:.1%}", fontsize="medium")
+        ax.set_xticks([])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+    return figure
 
 
 def docstrings(folder: Path, n_most: int, n_characters: int = 200) -> Iterator[str]:

@@ -62,6 +62,14 @@ def test_in_a_notebook_a_bar_is_shown_while_it_lasts_and_not_redrawn_at_every_st
     assert notebook.outputs[0]["text/plain"].endswith("2 unused atoms")
 
 
+def test_in_a_notebook_a_bar_says_how_much_time_is_left_until_it_is_over(notebook):
+    with progress_bar() as show:
+        assert "left" not in notebook.outputs[0]["text/plain"]  # nobody knows yet
+        show(Progress(n_samples_seen=200, n_samples_planned=1000, compute_seconds=20.0))
+        assert "10/s, 0:01:20 left" in notebook.outputs[0]["text/plain"]
+    assert "left" not in notebook.outputs[0]["text/plain"]
+
+
 def test_in_a_notebook_a_fit_that_fails_leaves_no_bar_behind(toy, notebook):
     def fail(progress):
         raise RuntimeError

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import somf
@@ -23,6 +24,20 @@ def test_the_examples_for_beginners_run(tmp_path, monkeypatch):
     assert names["patches"].shape == (2025, 5120)
     assert (tmp_path / "codes.npy").exists()
     assert (tmp_path / "report.html").exists()
+
+
+def test_the_pictures_and_the_report_of_the_docs_are_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plt = pytest.importorskip("matplotlib.pyplot")
+    X = np.random.default_rng(0).random((100, 64))
+    model = somf.DictionaryLearning(5, random_state=0).fit(X, validation=0.2)
+    text = (DOCS / "pictures.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, {"model": model, "X": X})
+    assert len(plt.get_fignums()) == text.count("\nplot_")
+    assert all(ax.has_data() for n in plt.get_fignums() for ax in plt.figure(n).axes)
+    plt.close("all")
+    assert "what to type to repeat it" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_everything_public_is_in_the_reference():

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from matplotlib import pyplot as plt
+from sklearn.exceptions import NotFittedError
 
 from somf import DictionaryLearning, SparsePCA
 from somf.plotting import (
@@ -58,38 +59,86 @@ def mosaic(ax):
     return np.asarray(ax.images[0].get_array())
 
 
+def tiles(ax, shape, n_columns, n_rows=1):
+    """Return the pictures of a grid, of shape (n_rows, n_columns, height, width, 3)."""
+    picture, side = mosaic(ax), max(shape[:2])
+    zoom = -(-60 // side)
+    gap = zoom * side // 12
+    tall, wide = picture.shape[0] // n_rows, picture.shape[1] // n_columns
+    return np.array(
+        [
+            [
+                picture[y + gap :: zoom, x + gap :: zoom][: shape[0], : shape[1]]
+                for x in wide * np.arange(n_columns)
+            ]
+            for y in tall * np.arange(n_rows)
+        ]
+    )
+
+
+def curves_of(lines, low, high, height):
+    """Return the values of curves that were drawn between low and high in rows of one height."""
+    y = np.array(lines.get_segments())[:, :, 1]
+    return low + (high - low) * (1 - (y - height) / 60)
+
+
 @pytest.mark.parametrize("channels", [(), (1,), (2,), (3,), (7,)])
 def test_atoms_with_any_number_of_channels_become_a_grid_of_colours_from_0_to_1(channels):
-    atoms = np.random.default_rng(0).standard_normal((10, int(np.prod((4, 5, *channels)))))
-    picture = mosaic(plot_atoms(atoms, (4, 5, *channels), n_atoms=6, n_columns=3))
-    spectrum = 7 if channels == (7,) else 0
-    assert picture.shape == (2 * (4 + 4), 3 * (5 + 4 + spectrum), 3)
-    assert picture.min() == 0
-    assert picture.max() == 1
+    atoms = np.random.default_rng(0).random((10, int(np.prod((4, 5, *channels)))))
+    ax = plot_atoms(atoms, (4, 5, *channels), n_atoms=6, n_columns=3)
+    pictures = tiles(ax, (4, 5), 3, 2)
+    assert pictures.shape == (2, 3, 4, 5, 3)
+    assert pictures.min() == 0
+    assert pictures.max() == 1
+    is_gray = (pictures == pictures[..., :1]).all()
+    assert is_gray == (channels in [(), (1,), (2,)])
 
 
-def test_a_gray_atom_is_stretched_from_black_to_white_on_its_own():
+def test_a_gray_atom_without_a_sign_is_stretched_from_black_to_white_on_its_own():
     atoms = np.stack([np.arange(20.0), 1000 + np.arange(20.0)])
-    first, second = np.hsplit(mosaic(plot_atoms(atoms, (4, 5), n_columns=2)), 2)
-    np.testing.assert_allclose(first[2:-2, 2:-2, 0].ravel(), np.arange(20) / 19)
+    ((first, second),) = tiles(plot_atoms(atoms, (4, 5), n_columns=2), (4, 5), 2)
+    np.testing.assert_allclose(first[..., 0].ravel(), np.arange(20) / 19)
     np.testing.assert_allclose(first, second)
+
+
+def test_if_atoms_have_signs_zero_is_the_same_gray_in_all_of_them():
+    atoms = np.zeros((7, 20))  # most of them are nothing at all
+    atoms[0, :3], atoms[1, :3], atoms[2, :2] = [1, 1, 1], [-2, -2, -2], [1, -0.5]
+    ax = plot_atoms(atoms, (4, 5), n_columns=7)
+    ((up, down, both, *nothing),) = tiles(ax, (4, 5), 7)[..., 0]
+    for picture in (up, down, both):
+        np.testing.assert_array_equal(picture[1:], 0.5)
+    np.testing.assert_array_equal(nothing, 0.5)
+    np.testing.assert_array_equal(up[0, :3], 1)
+    np.testing.assert_array_equal(down[0, :3], 0)
+    np.testing.assert_allclose(both[0, :2], [1, 0.25])
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 30), (64, 64), (90, 70)])
+def test_frames_and_gaps_are_the_same_part_of_a_tile_for_patches_of_any_size(shape):
+    ax = plot_atoms(np.ones((1, shape[0] * shape[1])), shape, colors=["r"])
+    is_red = (mosaic(ax) == [1, 0, 0]).all(axis=2)
+    widths = is_red.sum(axis=1)
+    frame = widths[widths > 0].min() / 2  # a row through the picture crosses it twice
+    assert 1 / 40 < frame / widths.max() < 1 / 15
 
 
 def test_the_same_spectrum_has_the_same_colour_in_all_atoms(components):
     atoms = components.reshape(10, *SPECTRAL).copy()
     atoms[:, 0, 0] = atoms[0, 0, 0]
-    picture = mosaic(plot_atoms(atoms.reshape(10, -1), SPECTRAL, n_columns=10))
-    corners = picture[2, 2 :: 5 + 4 + 7]
+    ax = plot_atoms(atoms.reshape(10, -1), SPECTRAL, n_columns=10)
+    corners = tiles(ax, SPECTRAL, 10)[0, :, 0, 0]
     np.testing.assert_array_equal(corners, np.broadcast_to(corners[0], corners.shape))
+    assert len(np.unique(tiles(ax, SPECTRAL, 10)[0, :, 1, 1], axis=0)) > 1
 
 
 def test_long_wavelengths_are_red_and_short_ones_blue():
     atoms = np.zeros((2, 2, 2, 6))
     atoms[0, ..., :2] = 1
     atoms[1, ..., 4:] = 1
-    picture = mosaic(plot_atoms(atoms.reshape(2, -1), (2, 2, 6), n_columns=2))
-    np.testing.assert_array_equal(picture[2, 2], [0, 0, 1])
-    np.testing.assert_array_equal(picture[2, 2 + 6 + 3], [1, 0, 0])
+    ((short, long),) = tiles(plot_atoms(atoms.reshape(2, -1), (2, 2, 6), n_columns=2), (2, 2), 2)
+    np.testing.assert_array_equal(short[0, 0], [0, 0, 1])
+    np.testing.assert_array_equal(long[0, 0], [1, 0, 0])
 
 
 def test_a_constant_atom_is_drawn_without_a_division_by_zero():
@@ -99,13 +148,32 @@ def test_a_constant_atom_is_drawn_without_a_division_by_zero():
 def test_atoms_come_in_the_order_asked_for(components):
     order = [7, 2, 5]
     reordered = mosaic(plot_atoms(components[order], SPECTRAL))
-    np.testing.assert_array_equal(mosaic(plot_atoms(components, SPECTRAL, order=order)), reordered)
+    ax = plot_atoms(components, SPECTRAL, order=order)
+    np.testing.assert_array_equal(mosaic(ax), reordered)
+    assert [text.get_text() for text in ax.texts] == ["7", "2", "5"]
+    assert ax.get_title() == "3 of 10 atoms"
+
+
+@pytest.mark.parametrize("shape", [None, (14, 10), SPECTRAL])
+def test_every_atom_has_its_number_below_it_in_the_picture(components, shape):
+    ax = plot_atoms(components, shape)
+    ax.figure.canvas.draw()
+    assert [text.get_text() for text in ax.texts] == [str(j) for j in range(10)]
+    places = [text.get_position() for text in ax.texts]
+    assert len(set(places)) == 10
+    frame = ax.get_window_extent()
+    for text in ax.texts:
+        box = text.get_window_extent()
+        assert frame.y0 <= box.y0
+        assert box.y1 <= frame.y1
+    assert ax.get_title() == ""
 
 
 def test_frames_have_their_colours_even_if_there_are_more_colours_than_atoms(components):
     ax = plot_atoms(components, SPECTRAL, n_atoms=2, n_columns=2, colors=["r", "b", "g"])
-    np.testing.assert_array_equal(mosaic(ax)[1, 1], [1, 0, 0])
-    np.testing.assert_array_equal(mosaic(ax)[1, 1 + 9 + 7], [0, 0, 1])
+    for x, color in zip((0, mosaic(ax).shape[1] // 2), ([1, 0, 0], [0, 0, 1]), strict=True):
+        np.testing.assert_array_equal(mosaic(ax)[4, x + 4], color)
+    assert not (mosaic(ax) == [0, 0.5, 0]).all(axis=2).any()
 
 
 def test_spectra_are_means_over_the_patch_in_the_order_asked_for(components):
@@ -115,6 +183,13 @@ def test_spectra_are_means_over_the_patch_in_the_order_asked_for(components):
     np.testing.assert_allclose(first.get_ydata(), atoms[3].mean(axis=(0, 1)))
     np.testing.assert_allclose(second.get_ydata(), atoms[1].mean(axis=(0, 1)))
     assert first.get_color() == "r"
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["atom 3", "atom 1"]
+
+
+def test_a_legend_is_not_longer_than_eyes_can_follow():
+    ax = plot_spectra(np.random.default_rng(0).random((20, 5)), n_atoms=20)
+    assert len(ax.lines) == 20
+    assert ax.get_legend() is None
 
 
 def test_beside_a_picture_of_many_channels_is_its_mean_spectrum(components):
@@ -155,6 +230,19 @@ def test_features_that_are_no_spectrum_are_one_curve_each(model):
     assert ax.get_xlabel() == "feature"
 
 
+@pytest.mark.parametrize("shape", [(4, 35), (14, 10, 1)])
+def test_atoms_of_one_channel_are_one_curve_each(components, shape):
+    ax = plot_spectra(components, shape, n_atoms=2)
+    np.testing.assert_array_equal(ax.lines[1].get_ydata(), components[1])
+
+
+def test_channels_and_atoms_are_counted_in_whole_numbers(components):
+    colored = plot_spectra(components[:, :60], (4, 5, 3))
+    used = plot_usage(np.eye(3))
+    for ax in (colored, used):
+        np.testing.assert_array_equal(ax.get_xticks() % 1, 0)
+
+
 def test_usage_is_sorted_and_its_mean_is_the_density(model, samples):
     codes = model.transform(samples)
     ax = plot_usage(codes)
@@ -165,21 +253,57 @@ def test_usage_is_sorted_and_its_mean_is_the_density(model, samples):
     np.testing.assert_allclose(sparse.lines[0].get_ydata(), bars)
 
 
-def test_usage_of_dense_codes_is_their_size(samples):
-    codes = SparsePCA(3, reduction=1, random_state=0).fit_transform(samples)
-    ax = plot_usage(codes)
-    np.testing.assert_allclose(
-        ax.lines[0].get_ydata(), np.sort(np.abs(codes).mean(axis=0))[::-1], rtol=1e-6
-    )
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csr_matrix])
+def test_usage_of_dense_codes_is_their_size(kind):
+    # Of 800 ones a sparse mean is not one.
+    codes = 1 + np.random.default_rng(0).random((800, 6))
+    ax = plot_usage(kind(codes))
+    (line,) = ax.lines
+    np.testing.assert_allclose(line.get_ydata(), np.sort(codes.mean(axis=0))[::-1], rtol=1e-6)
+    assert ax.get_title() == "No code is zero"
+
+
+def test_usage_of_sparse_pca_is_the_size_of_codes_whatever_transform_returns(samples):
+    model = SparsePCA(3, reduction=1, random_state=0).fit(samples)
+    for is_sparse in (False, True):
+        assert plot_usage(model.transform(samples, sparse=is_sparse)).get_ylabel() == (
+            "mean size of codes"
+        )
 
 
 def test_a_perfect_reconstruction_has_a_black_error():
     samples = np.eye(20)[:6]
     model = DictionaryLearning(6, alpha=1e-9, reduction=1, init=samples).fit(samples)
-    top, middle, bottom = np.vsplit(mosaic(plot_reconstructions(model, samples, (4, 5))), 3)
+    top, middle, bottom = tiles(plot_reconstructions(model, samples, (4, 5)), (4, 5), 6, 3)
+    np.testing.assert_array_equal(top[..., 0].reshape(6, 20), samples)
     np.testing.assert_allclose(top, middle, atol=1e-6)
-    for tile in np.hsplit(bottom, 6):
-        np.testing.assert_allclose(tile[2:-2, 2:-2], 0, atol=1e-6)
+    np.testing.assert_allclose(bottom, 0, atol=1e-6)
+
+
+def test_pictures_of_reconstructions_are_those_of_the_model_and_errors_what_is_missing():
+    samples = np.random.default_rng(0).random((40, 20))
+    model = DictionaryLearning(3, alpha=0.1, reduction=1, random_state=0).fit(samples)
+    again = model.inverse_transform(model.transform(samples[:2]))
+    pictures = tiles(plot_reconstructions(model, samples, (4, 5), ids=[0, 1]), (4, 5), 2, 3)
+    low, high = (f(samples[:2], axis=1, keepdims=True) for f in (np.min, np.max))
+    expected = [samples[:2] - low, again - low, np.abs(samples[:2] - again)]
+    np.testing.assert_allclose(
+        pictures[..., 0].reshape(3, 2, 20), np.clip(expected / (high - low), 0, 1), atol=1e-6
+    )
+
+
+def test_curves_of_reconstructions_are_the_samples_the_models_and_the_errors(model, samples):
+    ids = [3, 50]
+    chosen = samples[ids]
+    again = model.inverse_transform(model.transform(chosen))
+    ax = plot_reconstructions(model, samples, ids=ids)
+    sample, reconstruction, _, error = ax.collections
+    low, high = (f(chosen, axis=1, keepdims=True) for f in (np.min, np.max))
+    reach = (high - low) / 2
+    np.testing.assert_allclose(curves_of(sample, low, high, 5), chosen)
+    np.testing.assert_allclose(curves_of(reconstruction, low, high, 5), again)
+    np.testing.assert_allclose(curves_of(error, -reach, reach, 75), chosen - again, atol=1e-12)
+    assert ax.get_ylim() == (140, 0)  # two rows, however small errors are
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -213,6 +337,13 @@ def test_a_spectrum_is_not_drawn_across_a_gap_in_the_wavelengths(components):
     np.testing.assert_array_equal(np.isnan(line.get_ydata()), [0, 0, 0, 0, 1, 0, 0, 0])
 
 
+def test_wavelengths_may_fall(components):
+    wavelengths = np.array([1.6, 1.5, 1.4, 0.7, 0.6, 0.5, 0.4])
+    (line,) = plot_spectra(components, SPECTRAL, n_atoms=1, wavelengths=wavelengths).lines
+    np.testing.assert_array_equal(np.isnan(line.get_ydata()), [0, 0, 0, 1, 0, 0, 0, 0])
+    np.testing.assert_array_equal(np.delete(line.get_xdata(), 3), wavelengths)
+
+
 @pytest.mark.parametrize("x", ["compute_seconds", "wall_seconds", "n_samples_seen", "n_iter"])
 def test_history_is_drawn_against_the_column_asked_for(history, x):
     (line,) = plot_history(history, x, label="somf").lines
@@ -242,13 +373,49 @@ def test_pictures_are_drawn_where_the_caller_wants_them(components, history, mod
 def test_a_patch_shape_that_does_not_fit_is_named(components):
     with pytest.raises(ValueError, match=r"patch_shape must .* n_features=140 .* got \(4, 5\)"):
         plot_atoms(components, (4, 5))
-    with pytest.raises(ValueError, match=r"patch_shape must be \(height, width, channels\)"):
-        plot_spectra(components, (14, 10))
+    with pytest.raises(ValueError, match=r"patch_shape must be \(height, width\) .* got \(8,\)"):
+        plot_atoms(components, 8)
 
 
-def test_what_has_no_atoms_is_refused():
-    with pytest.raises(ValueError, match="model must be a fitted estimator or an array"):
-        plot_atoms(DictionaryLearning())
+def test_what_has_no_atoms_is_refused(samples):
+    for draw in (plot_atoms, plot_spectra):
+        with pytest.raises(ValueError, match="model must be a fitted estimator or an array"):
+            draw(DictionaryLearning())
+        with pytest.raises(ValueError, match="model must have atoms of finite values"):
+            draw(np.full((3, 20), np.nan))
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        plot_history(DictionaryLearning())
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        plot_reconstructions(DictionaryLearning(), samples)
+
+
+@pytest.mark.parametrize("codes", [DictionaryLearning(), np.ones(3), np.ones((0, 3)), "codes"])
+def test_what_are_no_codes_is_refused(codes):
+    with pytest.raises(ValueError, match=r"codes must be numbers of shape .* model.transform\(X\)"):
+        plot_usage(codes)
+
+
+@pytest.mark.parametrize("name", ["n_atoms", "n_columns"])
+@pytest.mark.parametrize("value", [0, -3, 2.5, "all"])
+def test_a_number_of_atoms_that_is_none_is_named(components, name, value):
+    with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, got {value!r}"):
+        plot_atoms(components, **{name: value})
+
+
+@pytest.mark.parametrize("order", [[10], [-1], [], [0.5], 3])
+def test_atoms_and_samples_that_do_not_exist_are_named(components, model, samples, order):
+    with pytest.raises(ValueError, match="order must be a list of integers from 0 to 9, got"):
+        plot_atoms(components, order=order)
+    with pytest.raises(ValueError, match="ids must be a list of integers from 0 to 9, got"):
+        plot_reconstructions(model, samples[:10], ids=order)
+    with pytest.raises(ValueError, match="n_samples must be an integer of at least 1, got 0"):
+        plot_reconstructions(model, samples, n_samples=0)
+
+
+def test_atoms_of_one_feature_are_drawn_as_levels():
+    _, curves = plot_atoms(np.array([[1.0], [-2.0]])).collections
+    for curve in curves.get_segments():
+        assert np.ptp(curve[:, 0]) > 0
 
 
 def test_wavelengths_of_the_wrong_length_are_named(components):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -124,6 +125,15 @@ class _Status:
         self.unused = f"{progress.n_unused} unused atoms" if progress.n_unused else ""
 
 
+def _time_left(progress: Progress) -> str:
+    """Return how long the rest will take at the speed so far, once there is one."""
+    if progress.n_samples_seen == 0:
+        return ""
+    n_left = progress.n_samples_planned - progress.n_samples_seen
+    seconds = n_left * progress.compute_seconds / progress.n_samples_seen
+    return f"{timedelta(seconds=round(seconds))} left"
+
+
 @contextmanager
 def _terminal_bar() -> Iterator[Callback]:
     try:
@@ -163,7 +173,8 @@ def _notebook_bar() -> Iterator[Callback]:
 
     def output(is_over: bool) -> dict[str, str]:
         seen, planned = latest.n_samples_seen, latest.n_samples_planned
-        facts = (f"{seen}/{planned} samples", status.rate, status.objective, status.unused)
+        left = "" if is_over else _time_left(latest)
+        facts = (f"{seen}/{planned} samples", status.rate, left, status.objective, status.unused)
         line = ", ".join(filter(None, facts))
         bar = "" if is_over else f'<progress value="{seen}" max="{max(planned, 1)}"></progress> '
         return {"text/plain": line, "text/html": f"{bar}{line}"}

@@ -8,31 +8,24 @@ import numpy as np
 from somf.coding import Gradient
 from somf.estimators import CODE_TOL, GAP_TOL
 from somf.kernels.host import to_host
-from somf.typing import Array, Ints
+from somf.typing import Ints
+from somf.usage import Usage
 
 
-@dataclass(frozen=True)
-class Measurement:
-    """A model on data.
+@dataclass(frozen=True, kw_only=True)
+class Measurement(Usage):
+    """A model on data: how much atoms are used, and how well they do.
 
     Attributes
     ----------
-    n_samples : int
     objective : float
     stationarity_gap : float or None
-    usage : ndarray of shape (k,)
-        The fraction of samples that use each atom.
-    size : ndarray of shape (k,)
-        The mean absolute value of its codes.
     n_samples_with : ndarray of shape (k + 1,)
         How many samples use so many atoms.
     """
 
-    n_samples: int
     objective: float
     stationarity_gap: float | None
-    usage: Array
-    size: Array
     n_samples_with: Ints
 
     @classmethod
@@ -63,19 +56,11 @@ class Measurement:
                 n_samples_with += np.bincount(used.sum(axis=1), minlength=k + 1)
             gap = None if gradient is None else gradient.stationarity_gap(model._config().ball)
         n = len(ids)
-        return cls(n, total / n, gap, n_users / n, total_size / n, n_samples_with)
-
-    @property
-    def density(self) -> float:
-        """The fraction of codes that are not zero."""
-        return float(self.usage.mean())
-
-    @property
-    def n_unused(self) -> int:
-        """How many atoms no sample uses."""
-        return int(np.count_nonzero(self.usage == 0))
-
-    @property
-    def order(self) -> Ints:
-        """The atoms, most used first, and among equals those with the largest codes."""
-        return np.lexsort((-self.size, -self.usage))
+        return cls(
+            n_samples=n,
+            n_users=n_users,
+            size=total_size / n,
+            objective=total / n,
+            stationarity_gap=gap,
+            n_samples_with=n_samples_with,
+        )

@@ -24,7 +24,7 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
     shape = getattr(model, "patch_shape_", None) if patch_shape is None else patch_shape
     if shape is None:
         return None
-    shape = tuple(int(size) for size in shape)
+    shape = tuple(int(size) for size in np.atleast_1d(shape))
     if len(shape) not in (2, 3) or min(shape) < 1 or np.prod(shape) != n_features:
         raise ValueError(
             "patch_shape must be (height, width) or (height, width, channels) with "
@@ -61,18 +61,24 @@ def colors_of(patches: Array) -> Array:
     return np.stack([third.mean(axis=-1) for third in reversed(thirds)], axis=-1)
 
 
-def color_range(colors: Array, is_shared: bool) -> tuple[Array, Array]:
+def color_range(colors: Array, has_spectra: bool) -> tuple[Array, Array]:
     """Return what is black and what is white, of shapes that fit to those of `colors`.
+
+    Pictures of spectra share one scale for each colour, so that the same colour stands for the same
+    spectrum everywhere. If others have negative values, zero means something: they share a scale
+    on which it is in the middle. Else every picture has its own scale.
 
     Parameters
     ----------
     colors : ndarray of shape (n, height, width, 3)
-    is_shared : bool
-        Whether all pictures share one scale for each colour, so that the same colour stands for
-        the same spectrum everywhere; else every picture has its own.
+    has_spectra : bool
     """
-    if is_shared:
+    if has_spectra:
         low, high = np.percentile(colors, STRETCH, axis=(0, 1, 2))
+    elif colors.min() < 0:
+        peaks = np.abs(colors).max(axis=(1, 2, 3))
+        high = np.median(peaks[peaks > 0])  # few are clipped, and one peak does not fade the others
+        low = -high
     else:
         low, high = (f(colors, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
     return low, np.where(high > low, high, low + 1)

@@ -1,16 +1,19 @@
 """A report in a real browser: it loads, sorts, enlarges, and can be used without a mouse."""
 
+import re
+
 import numpy as np
 import pytest
 
-from somf import DictionaryLearning
+from somf import DictionaryLearning, ImagePatches
+from somf.measurement import Measurement
 from somf.report import write_report
 from tests.report.browser import Browser, needs_browser
 
 pytestmark = needs_browser
 
 NUMBERS = "[...document.querySelectorAll('#atom-list li')].map((e) => Number(e.dataset.number))"
-USAGES = "[...document.querySelectorAll('#atom-list li')].map((e) => Number(e.dataset.usage))"
+SIZES = "[...document.querySelectorAll('#atom-list li')].map((e) => Number(e.dataset.size))"
 IS_OPEN = "document.querySelector('dialog').open"
 TITLE = "document.querySelector('#enlarged-title').textContent"
 
@@ -46,13 +49,18 @@ def test_a_page_loads_without_a_complaint_or_a_request_to_anybody(page):
     assert all(url.startswith(("file:", "data:")) for url in page.requests)
 
 
-def test_atoms_are_sorted_by_a_click(page):
-    assert page.ask(USAGES) == sorted(page.ask(USAGES), reverse=True)
+def test_atoms_are_sorted_by_a_click(page, fitted):
+    model, X = fitted
+    order = Measurement.of(model, X).order.tolist()
+    assert page.ask(NUMBERS) == order
     page.click("button[data-key=number]")
     assert page.ask(NUMBERS) == list(range(9))
     assert page.ask("document.querySelector('[aria-pressed=true]').dataset.key") == "number"
-    page.click("button[data-key=usage]")
-    assert page.ask(USAGES) == sorted(page.ask(USAGES), reverse=True)
+    page.click("button[data-key=size]")
+    sizes = page.ask(SIZES)
+    assert sizes == sorted(sizes, reverse=True)
+    page.click("button[data-key=place]")
+    assert page.ask(NUMBERS) == order
 
 
 def test_an_atom_is_enlarged_with_its_spectrum_and_closed_again(page):
@@ -106,8 +114,52 @@ def test_it_is_dark_where_the_reader_wants_it_dark(page):
     page.send("Emulation.setEmulatedMedia", media="", features=[])
 
 
-def test_it_can_be_printed(page):
-    assert page.pdf().startswith(b"%PDF")
+def test_printed_it_holds_all_atoms_and_nothing_to_click_on_few_pages(page):
+    pdf = page.pdf()
+    assert pdf.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 3
+    page.send("Emulation.setEmulatedMedia", media="print")
+    page.resize(700, 1000)  # as wide as paper
+    assert page.ask("document.documentElement.scrollWidth") <= 700
+    is_shown = "document.querySelector('{}').getBoundingClientRect().height > 0"
+    for gone in ("nav", ".sorting", "#copy", "footer"):
+        assert not page.ask(is_shown.format(gone))
+    for shown in ("#atom-list li:nth-child(9) img", ".chart", "#command", "tbody tr:last-child"):
+        assert page.ask(is_shown.format(shown))
+    page.send("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("may_use_clipboard", [True, False])
+def test_the_command_is_copied_by_a_click(page, may_use_clipboard):
+    if may_use_clipboard:
+        page.ask("void (navigator.clipboard.writeText = async (text) => { window.copied = text; })")
+    else:
+        page.ask("void (navigator.clipboard.writeText = async () => { throw new Error(); })")
+        page.ask("document.oncopy = () => { window.copied = getSelection().toString(); }; 0")
+    page.click("#copy")
+    page.ask("new Promise((done) => setTimeout(done))")  # what a click does may be done later
+    assert page.ask("document.querySelector('#copy').textContent") == "Copied"
+    assert page.ask("window.copied") == page.ask("document.querySelector('#command').textContent")
+
+
+def test_on_a_phone_short_words_in_the_table_of_parameters_are_not_broken(browser, tmp_path):
+    image = np.random.default_rng(0).random((12, 12, 5)).astype(np.float32)
+    model = DictionaryLearning(4, random_state=0).fit(ImagePatches(image, 4))
+    write_report(model, tmp_path / "patches.html")
+    browser.resize(390, 800)
+    browser.open(tmp_path / "patches.html")
+    lines = browser.ask(
+        "[...document.querySelectorAll('#parameters tbody tr')].map((row) => "
+        "[...row.cells].map((cell) => { const range = document.createRange();"
+        "range.selectNodeContents(cell);"
+        "return [cell.textContent, new Set([...range.getClientRects()].map((r) => r.y)).size]; }))"
+    )
+    assert any("patches: " in name for (name, _), *_ in lines)
+    for (_, in_name), (value, in_value), (_, in_remark) in lines:
+        assert in_remark <= 1
+        assert in_name <= 2
+        assert in_value <= 1 or len(value) > 12
+    assert browser.ask("document.documentElement.scrollWidth") <= 390
 
 
 def test_names_of_features_are_shown_as_they_are(browser, tmp_path):

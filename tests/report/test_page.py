@@ -8,7 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
+from somf.measurement import Measurement
 from somf.report import write_report
+from somf.usage import usage_of
 
 VOID = {"meta", "link", "img"}
 MEGABYTE = 2**20
@@ -70,6 +72,22 @@ def test_a_report_states_parameters_measurements_and_the_command(tmp_path, fitte
     assert items(page) == 6
 
 
+def test_the_facts_at_the_top_are_those_of_the_fit_and_of_the_data(tmp_path, fitted):
+    model, X = fitted
+    report(tmp_path, model, data=X)
+    header = (tmp_path / "report.html").read_text(encoding="utf-8").split("<main>")[0]
+    found = Measurement.of(model, X)
+    assert dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", header)) == {
+        "samples seen": str(model.n_samples_seen_),
+        "iterations": str(model.n_iter_),
+        "seconds of learning": f"{model.history_['compute_seconds'][-1]:.3g}",
+        "validation objective": f"{model.history_['objective'][-1]:.5g}",
+        "objective on data": f"{found.objective:.5g}",
+        "code density": f"{found.density:.1%}",
+        "atoms unused": str(found.n_unused),
+    }
+
+
 def test_usage_and_order_are_those_of_the_codes(tmp_path, fitted):
     model, X = fitted
     codes = model.transform(X)
@@ -79,7 +97,7 @@ def test_usage_and_order_are_those_of_the_codes(tmp_path, fitted):
     sizes = [float(value) for name, value in data if name == "data-size"]
     np.testing.assert_allclose(usage, (codes != 0).mean(axis=0)[numbers], rtol=1e-5)
     np.testing.assert_allclose(sizes, np.abs(codes).mean(axis=0)[numbers], rtol=1e-2)
-    assert usage == sorted(usage, reverse=True)
+    assert numbers == usage_of(codes).order.tolist()
 
 
 def test_without_data_and_history_a_report_says_what_is_not_known(tmp_path, fitted):

@@ -6,20 +6,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from somf.pictures import as_curves, as_pictures, has_spectra, patch_shape_of
+from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
 from somf.plotting.tiles import (
     CURVE_POINTS,
     CURVE_TILE,
     FAINT,
     as_rgb,
     draw_curves,
-    given_or_new_axes,
+    draw_numbers,
     grid_corners,
     mosaic_of,
+    show_tiles,
+    zoomed,
 )
-from somf.typing import Array
+from somf.typing import Array, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_IN_LEGEND = 10
+"""Curves that a legend can tell apart."""
 
 
 def plot_atoms(
@@ -34,11 +40,13 @@ def plot_atoms(
 ) -> "Axes":
     """Draw a grid of atoms, row by row: pictures if they are patches of images, else curves.
 
-    Patches of one or two channels are drawn in gray and those of three in their colours, every
-    atom from its smallest to its largest value. More channels are taken for a spectrum: the means
-    of its first, middle and last third are drawn as blue, green and red, on scales that the atoms
-    share, so that the same colour stands for the same spectrum everywhere. Beside such a picture is
-    the mean spectrum of the atom, over that of all atoms in gray.
+    Patches of one or two channels are drawn in gray and those of three in their colours: every
+    atom from its smallest to its largest value, or, if there are negative ones, all atoms on one
+    scale on which zero is the gray between black and white. More channels are taken for a spectrum:
+    the means of its first, middle and last third are drawn as blue, green and red, on scales that
+    the atoms share, so that the same colour stands for the same spectrum everywhere. Beside such a
+    picture is the mean spectrum of the atom, over that of all atoms in gray. Below an atom is its
+    number, its row in ``components_``.
 
     Parameters
     ----------
@@ -49,7 +57,7 @@ def plot_atoms(
     n_atoms : int
         The largest number of atoms to draw.
     order : array-like of int, optional
-        Which atoms come first; by default they are taken as they are.
+        Which atoms to draw, and which come first; by default they are taken as they are.
     n_columns : int, optional
         Atoms per row; by default as many as make the whole about square.
     colors : sequence of matplotlib colours
@@ -64,43 +72,54 @@ def plot_atoms(
     """
     components = _components(model)
     shape = patch_shape_of(model, patch_shape, components.shape[1])
-    atoms = _chosen(components, n_atoms, order)
+    chosen = _chosen(len(components), n_atoms, order)
+    n_columns = None if n_columns is None else check_count("n_columns", n_columns)
     ax = given_or_new_axes(ax)
     if shape is None:
-        _draw_as_curves(ax, atoms, n_columns, colors)
+        _draw_as_curves(ax, components, chosen, n_columns, colors)
     else:
-        mean = components.mean(axis=0).reshape(shape)
-        _draw_as_pictures(ax, atoms.reshape(-1, *shape), mean, n_columns, colors)
+        atoms = components.reshape(-1, *shape)
+        _draw_as_pictures(ax, atoms, chosen, n_columns, colors)
     ax.set_axis_off()
+    if len(chosen) < len(components):
+        ax.set_title(f"{len(chosen)} of {len(components)} atoms", fontsize="medium")
     return ax
 
 
-def _draw_as_curves(ax: "Axes", atoms: Array, n_columns: int | None, colors: Sequence[Any]) -> None:
-    curves = as_curves(atoms, CURVE_POINTS)
+def _draw_as_curves(
+    ax: "Axes", atoms: Array, chosen: Ints, n_columns: int | None, colors: Sequence[Any]
+) -> None:
+    curves = as_curves(atoms[chosen], CURVE_POINTS)
     low = np.minimum(curves.min(axis=1, keepdims=True), 0)
     high = np.maximum(curves.max(axis=1, keepdims=True), 0)
-    corners = grid_corners(len(curves), CURVE_TILE[0] + 20, CURVE_TILE[1] + 20, n_columns)
-    draw_curves(ax, np.zeros_like(curves), low, high, corners, CURVE_TILE, [FAINT])
-    draw_curves(ax, curves, low, high, corners, CURVE_TILE, _filled_up(colors, len(curves)))
-    ax.autoscale_view()
-    ax.invert_yaxis()
+    tile = (CURVE_TILE[0] + 25, CURVE_TILE[1] + 20)
+    corners = grid_corners(len(curves), *tile, n_columns)
+    show_tiles(ax, corners, tile)
+    places = corners + np.array([5, 10])
+    draw_curves(ax, np.zeros_like(curves), low, high, places, CURVE_TILE, [FAINT])
+    draw_curves(ax, curves, low, high, places, CURVE_TILE, _filled_up(colors, len(curves)))
+    draw_numbers(ax, chosen, places + np.array([CURVE_TILE[0] + 3, 0]), 12)
 
 
 def _draw_as_pictures(
-    ax: "Axes", atoms: Array, mean: Array, n_columns: int | None, colors: Sequence[Any]
+    ax: "Axes", atoms: Array, chosen: Ints, n_columns: int | None, colors: Sequence[Any]
 ) -> None:
-    n, height, width = atoms.shape[:3]
-    with_spectra = has_spectra(atoms.shape[1:])
-    margin = width * 3 // 2 if with_spectra else 0
-    corners = grid_corners(n, height + 4, width + 4 + margin, n_columns)
-    ax.imshow(mosaic_of(as_pictures(atoms), corners, margin, as_rgb(colors[:n])))
-    if not with_spectra:
-        return
-    spectra, usual = atoms.mean(axis=(1, 2)), mean.mean(axis=(0, 1))
-    low, high = min(spectra.min(), usual.min()), max(spectra.max(), usual.max())
-    places, size = corners + np.array([2, width + 4]), (height, 1.3 * width)
-    draw_curves(ax, np.tile(usual, (n, 1)), low, high, places, size, [FAINT], 2)
-    draw_curves(ax, spectra, low, high, places, size, _filled_up(colors, n))
+    n = len(chosen)
+    pictures, gap = zoomed(as_pictures(atoms[chosen]))
+    height, width = pictures.shape[1:3]
+    beside = int(1.3 * width) if has_spectra(atoms.shape[1:]) else 0
+    tile = (height + 5 * gap, width + 2 * gap + beside)
+    corners = grid_corners(n, *tile, n_columns)
+    ax.imshow(mosaic_of(pictures, corners, tile, gap, as_rgb(colors[:n])))
+    show_tiles(ax, corners, tile)
+    draw_numbers(ax, chosen, corners + np.array([height + 1.8 * gap, gap]), 2.5 * gap)
+    if beside:
+        spectra, usual = atoms[chosen].mean(axis=(1, 2)), atoms.mean(axis=(0, 1, 2))
+        low, high = min(spectra.min(), usual.min()), max(spectra.max(), usual.max())
+        places = corners + np.array([gap, width + 2 * gap])
+        size = (height, beside - gap)
+        draw_curves(ax, np.tile(usual, (n, 1)), low, high, places, size, [FAINT], 2)
+        draw_curves(ax, spectra, low, high, places, size, _filled_up(colors, n))
 
 
 def plot_spectra(
@@ -120,8 +139,8 @@ def plot_spectra(
     ----------
     model : fitted estimator or ndarray of shape (n_components, n_features)
     patch_shape : tuple of int, optional
-        (height, width, channels). By default ``model.patch_shape_``; without either, an atom is one
-        curve over the features.
+        (height, width, channels). By default ``model.patch_shape_``; without several channels, an
+        atom is one curve over the features.
     n_atoms : int
         The largest number of atoms to draw.
     order : array-like of int, optional
@@ -143,24 +162,26 @@ def plot_spectra(
     """
     components = _components(model)
     n_features = components.shape[1]
-    shape = patch_shape_of(model, patch_shape, n_features) or (1, 1, n_features)
-    if len(shape) != 3:
-        raise ValueError(f"patch_shape must be (height, width, channels), got {shape}.")
-    spectra = _chosen(components, n_atoms, order).reshape(-1, *shape).mean(axis=(1, 2))
+    shape = patch_shape_of(model, patch_shape, n_features)
+    is_spectrum = shape is not None and len(shape) == 3 and shape[2] > 1
+    n_channels = shape[2] if shape is not None and is_spectrum else n_features
+    chosen = _chosen(len(components), n_atoms, order)
+    spectra = components.reshape(len(components), -1, n_channels).mean(axis=1)
     if centered:
-        spectra = spectra - components.reshape(-1, *shape).mean(axis=(0, 1, 2))
-    n_channels = shape[2]
+        spectra = spectra - spectra.mean(axis=0)
     x = np.arange(n_channels) if wavelengths is None else np.asarray(wavelengths, dtype=float)
     if x.shape != (n_channels,):
         raise ValueError(f"wavelengths must have shape ({n_channels},), got {x.shape}.")
-    steps = np.diff(x)
-    usual = np.median(steps) if len(steps) else 0
-    gaps = np.flatnonzero(steps > 3 * usual) + 1
+    steps = np.abs(np.diff(x))  # wavelengths may rise or fall
+    gaps = np.flatnonzero(steps > 3 * np.median(steps if len(steps) else 0)) + 1
     ax = given_or_new_axes(ax)
-    for i, spectrum in enumerate(spectra):
-        color = colors[i] if i < len(colors) else None
-        ax.plot(np.insert(x, gaps, x[gaps]), np.insert(spectrum, gaps, np.nan), color=color)
-    is_spectrum = n_channels < n_features
+    for i, j in enumerate(chosen):
+        y, color = np.insert(spectra[j], gaps, np.nan), colors[i] if i < len(colors) else None
+        ax.plot(np.insert(x, gaps, x[gaps]), y, color=color, label=f"atom {j}")
+    if len(chosen) <= MOST_IN_LEGEND:
+        ax.legend(fontsize="small")
+    if wavelengths is None:
+        ax.locator_params("x", integer=True)
     ax.set_xlabel("wavelength" if wavelengths is not None else _channel(is_spectrum))
     what = "mean over the patch" if is_spectrum else "value"
     ax.set_ylabel("difference from the mean atom" if centered else what)
@@ -175,12 +196,15 @@ def _components(model: Any) -> Array:
             "model must be a fitted estimator or an array of shape (n_components, n_features), "
             f"got {model!r}."
         )
+    if not np.isfinite(components).all():
+        raise ValueError("model must have atoms of finite values, got some that are not.")
     return components
 
 
-def _chosen(components: Array, n_atoms: int, order: Any) -> Array:
-    """Return the atoms to draw."""
-    return components[:n_atoms] if order is None else components[np.asarray(order)[:n_atoms]]
+def _chosen(k: int, n_atoms: Any, order: Any) -> Ints:
+    """Return the numbers of the atoms to draw."""
+    n = check_count("n_atoms", n_atoms)
+    return np.arange(min(n, k)) if order is None else check_indices("order", order, k)[:n]
 
 
 def _filled_up(colors: Sequence[Any], n: int) -> list[Any]:

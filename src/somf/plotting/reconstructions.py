@@ -5,18 +5,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from somf.data import as_source
 from somf.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
+from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
 from somf.plotting.tiles import (
     CURVE_POINTS,
     CURVE_TILE,
     FAINT,
     as_rgb,
     draw_curves,
-    given_or_new_axes,
     grid_corners,
     mosaic_of,
+    show_tiles,
+    zoomed,
 )
 from somf.typing import Array
 
@@ -58,6 +61,7 @@ def plot_reconstructions(
     -------
     ax : Axes
     """
+    check_is_fitted(model)
     samples = _some_samples(X, n_samples, ids).astype(model.components_.dtype, copy=False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -65,10 +69,10 @@ def plot_reconstructions(
     shape = patch_shape_of(model, patch_shape, samples.shape[1])
     ax = given_or_new_axes(ax)
     if shape is None:
-        names = ["sample and\nreconstruction", "error"]
+        names = ["sample,\nmodel", "error"]
         tile = _draw_pairs_of_curves(ax, samples, reconstructions)
     else:
-        names = ["sample", "reconstruction", "error"]
+        names = ["sample", "model", "error"]
         patches = samples.reshape(-1, *shape), reconstructions.reshape(-1, *shape)
         tile = _draw_pairs_of_pictures(ax, *patches)
     norms = np.linalg.norm(samples, axis=1)
@@ -78,16 +82,17 @@ def plot_reconstructions(
     ]
     ax.set_yticks(centres[0], names)
     ax.set_xticks(centres[1], [f"{error:.0%}" for error in errors])
-    ax.tick_params(length=0, labeltop=True, labelbottom=False)
+    ax.tick_params(labelsize="small", length=0, labeltop=True, labelbottom=False)
     ax.spines[:].set_visible(False)
     return ax
 
 
 def _some_samples(X: Any, n_samples: int, ids: Any) -> Array:
     source = as_source(X)
+    n = source.shape[0]
     if ids is None:
-        ids = np.linspace(0, source.shape[0] - 1, min(n_samples, source.shape[0])).astype(int)
-    rows: Any = source.rows(np.asarray(ids))
+        ids = np.linspace(0, n - 1, min(check_count("n_samples", n_samples), n)).astype(int)
+    rows: Any = source.rows(check_indices("ids", ids, n))
     return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
 
 
@@ -95,6 +100,8 @@ def _draw_pairs_of_curves(ax: "Axes", samples: Array, again: Array) -> tuple[int
     """Draw samples and reconstructions in one row, errors in another; return the size of tiles."""
     n, tile = len(samples), (CURVE_TILE[0] + 10, CURVE_TILE[1] + 20)
     corners = grid_corners(2 * n, *tile, n_columns=n)
+    show_tiles(ax, corners, tile)
+    corners = corners + np.array([5, 10])
     low = samples.min(axis=1, keepdims=True)
     high = np.maximum(samples.max(axis=1, keepdims=True), low + np.finfo(low.dtype).tiny)
     reach = (high - low) / 2
@@ -104,22 +111,17 @@ def _draw_pairs_of_curves(ax: "Axes", samples: Array, again: Array) -> tuple[int
     for values, color in ((np.zeros_like(samples), FAINT), (samples - again, "C3")):
         curves = as_curves(values, CURVE_POINTS)
         draw_curves(ax, curves, -reach, reach, corners[n:], CURVE_TILE, [color])
-    ax.autoscale_view()
-    ax.invert_yaxis()
     return tile
 
 
 def _draw_pairs_of_pictures(ax: "Axes", samples: Array, again: Array) -> tuple[int, int]:
     """Draw samples, reconstructions and errors in a row each; return the size of tiles."""
-    (n, height, width), colors, colors_again = (
-        samples.shape[:3],
-        colors_of(samples),
-        colors_of(again),
-    )
+    n, colors, colors_again = len(samples), colors_of(samples), colors_of(again)
     low, high = color_range(colors, has_spectra(samples.shape[1:]))
     rows = (colors - low, colors_again - low, np.abs(colors - colors_again))
-    pictures = np.concatenate([np.clip(row / (high - low), 0, 1) for row in rows])
-    tile = (height + 4, width + 4)
+    pictures, gap = zoomed(np.concatenate([np.clip(row / (high - low), 0, 1) for row in rows]))
+    tile = (pictures.shape[1] + 2 * gap, pictures.shape[2] + 2 * gap)
     corners = grid_corners(3 * n, *tile, n_columns=n)
-    ax.imshow(mosaic_of(pictures, corners, 0, as_rgb([])))
+    ax.imshow(mosaic_of(pictures, corners, tile, gap, as_rgb([])))
+    show_tiles(ax, corners, tile)
     return tile

@@ -1,11 +1,13 @@
 """The course of a fit, and how much atoms are used."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
-from somf.plotting.tiles import given_or_new_axes
+from somf.plotting.arguments import given_or_new_axes
+from somf.usage import usage_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +44,9 @@ def plot_history(
     -------
     ax : Axes
     """
-    history = getattr(model, "history_", model)
+    if not isinstance(model, Mapping):
+        check_is_fitted(model)
+    history = model if isinstance(model, Mapping) else model.history_
     if x not in HISTORY_LABELS:
         raise ValueError(f"x must be one of {sorted(HISTORY_LABELS)}, got {x!r}.")
     if "objective" not in history:
@@ -74,28 +78,26 @@ def plot_usage(codes: Any, *, ax: "Axes | None" = None) -> "Axes":
     -------
     ax : Axes
     """
-    codes = sp.csr_array(codes) if sp.issparse(codes) else np.asarray(codes)
-    usage = np.asarray((codes != 0).mean(axis=0))
-    is_dense = usage.min() == 1
-    if is_dense:
-        usage = np.asarray(abs(codes).mean(axis=0))
+    usage = usage_of(codes)
+    heights = (usage.size if usage.is_dense else usage.usage)[usage.order]
     ax = given_or_new_axes(ax)
-    places = np.arange(1, len(usage) + 1)
-    ax.fill_between(places, np.sort(usage)[::-1], step="mid", alpha=0.35, linewidth=0)
-    ax.step(places, np.sort(usage)[::-1], where="mid")
+    places = np.arange(1, len(heights) + 1)
+    ax.fill_between(places, heights, step="mid", alpha=0.35, linewidth=0)
+    ax.step(places, heights, where="mid")
+    ax.locator_params("x", integer=True)
     ax.set_xlabel("atoms, most used first")
     ax.set_ylim(bottom=0)
     ax.margins(x=0.01)
-    if is_dense:
+    if usage.is_dense:
         ax.set_ylabel("mean size of codes")
         ax.set_title("No code is zero")
         return ax
-    density = usage.mean()
+    density, k = usage.density, len(heights)
     ax.axhline(density, color="0.4", linestyle="--", linewidth=1)
     ax.set_ylabel("fraction of samples that use it")
     ax.set_title(
-        f"{density:.1%} of the codes are not zero: {density * len(usage):.1f} atoms per sample\n"
-        f"{np.count_nonzero(usage == 0)} of {len(usage)} atoms unused",
+        f"{density:.1%} of the codes are not zero: {density * k:.1f} atoms per sample\n"
+        f"{usage.n_unused} of {k} atoms unused",
         fontsize="medium",
     )
     return ax

@@ -56,6 +56,7 @@ def atom_list(
     names = getattr(model, "feature_names_in_", None)
     for place, j in enumerate(order):
         known, words = _known_of(components[j], int(j), measurement)
+        known["place"] = place
         title, label = "", f"Atom {j} {words}"
         if patch_shape is None:
             largest = _largest(components[j], names)
@@ -84,7 +85,7 @@ def _known_of(atom: Array, j: int, measurement: Measurement | None) -> tuple[dic
         return known, ""
     usage, size = float(measurement.usage[j]), float(measurement.size[j])
     known |= {"usage": float(f"{usage:.6g}"), "size": f"{size:.3g}"}
-    if measurement.density == 1:
+    if measurement.is_dense:
         return known, f"mean size {size:.2g}"
     return known, f"{usage:.1%}" if usage else "unused"
 

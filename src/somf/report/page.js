@@ -4,10 +4,10 @@
   const list = byId("atom-list"), dialog = byId("enlarged");
   let current = null; // the item whose atom is enlarged
 
-  // Sorting: the largest usage or code first, numbers from the start.
+  // Sorting: the largest codes first; the place of an atom by its usage is known.
   for (const button of document.querySelectorAll(".sorting button")) {
     button.addEventListener("click", () => {
-      const key = button.dataset.key, sign = key === "number" ? 1 : -1;
+      const key = button.dataset.key, sign = key === "size" ? -1 : 1;
       const value = (item) => sign * Number(item.dataset[key]);
       const items = [...list.children];
       items.sort((a, b) => value(a) - value(b) || a.dataset.number - b.dataset.number);

@@ -25,7 +25,7 @@ LONGEST_VALUE = 200
 
 SORTING = """<div class="sorting" role="group" aria-label="Order of the atoms">
 <span>Sort by</span>
-<button type="button" data-key="usage" aria-pressed="true">usage</button>
+<button type="button" data-key="place" aria-pressed="true">usage</button>
 <button type="button" data-key="size" aria-pressed="false">size of codes</button>
 <button type="button" data-key="number" aria-pressed="false">number</button>
 </div>"""
@@ -134,7 +134,8 @@ def _course(model: Any) -> str:
     if not history.get("objective"):
         return (
             '<p class="note">The objective was not measured while this model was learned. '
-            "<code>fit(X, validation=0.1)</code> does so.</p>"
+            "<code>fit(X, validation=0.1)</code> or <code>somf fit --validation 0.1</code> "
+            "does so.</p>"
         )
     objective = history["objective"]
     charts = [
@@ -187,10 +188,10 @@ def _usage(measurement: Measurement | None) -> str:
         f"{_plural(k, 'atom')} for a sample, on average. "
         f"{who} unused by the {number(measurement.n_samples)} samples.</p>"
     )
-    if density == 1:
-        heights, label, level = np.sort(measurement.size)[::-1], "Mean size of codes", None
+    if measurement.is_dense:
+        heights, label, level = measurement.size[measurement.order], "Mean size of codes", None
     else:
-        heights, level = 100 * np.sort(measurement.usage)[::-1], 100 * density
+        heights, level = 100 * measurement.usage[measurement.order], 100 * density
         label = "Samples that use an atom, in percent; dashed: code density"
     counts = measurement.n_samples_with
     last = int(np.flatnonzero(counts)[-1])
@@ -208,7 +209,8 @@ def _certificate(measurement: Measurement | None) -> str:
     if measurement is None:
         return (
             '<p class="note">No data was given to certify the model on. '
-            "<code>model.objective(X)</code> and <code>model.stationarity_gap(X)</code> do.</p>"
+            "<code>write_report(model, path, data=X)</code> or <code>somf report MODEL DATA</code> "
+            "does so.</p>"
         )
     objective, gap = measurement.objective, measurement.stationarity_gap
     assert gap is not None
