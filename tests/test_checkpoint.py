@@ -700,7 +700,7 @@ def test_a_place_that_cannot_be_written_to_is_reported_at_once(toy, tmp_path, pa
 def test_statistics_of_samples_that_no_disk_can_hold_are_an_error(toy, monkeypatch):
     monkeypatch.setattr("somf.kernels.host.SCRATCH_BYTES", 1000)
     monkeypatch.setattr(os, "posix_fallocate", full_disk)
-    with pytest.raises(OSError, match=r"needs [0-9,]+ bytes in .* Set TMPDIR"):
+    with pytest.raises(OSError, match=r"[0-9,]+ bytes are needed in .* Set TMPDIR"):
         DictionaryLearning(4).fit(toy)
 
 

@@ -7,10 +7,9 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from somf import DictionaryLearning, SparsePCA
-from somf.threads import ALONE, Team, _current, team_for, threads
+from somf.threads import ALONE, Team, _blas, _current, team_for, threads
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -63,7 +62,7 @@ def test_an_error_of_one_member_is_raised_and_nobody_hangs(team, culprit):
 
 
 def blas_threads():
-    return {info["num_threads"] for info in threadpool_info() if info["user_api"] == "blas"}
+    return {info["num_threads"] for info in _blas().info()}
 
 
 def test_blas_is_held_to_one_thread_while_the_context_lasts():

@@ -75,7 +75,7 @@ class DeviceLoader(Loader):
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
-        if self._image is not None:
+        if self._image is not None or self._computing is None:  # no Triton interpreter in threads
             yield map(self.load, batches)
             return
         if self._pinned is not None:
