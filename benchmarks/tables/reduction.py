@@ -18,16 +18,12 @@ def seconds(results: dict[str, Any]) -> str:
 
 
 def objectives(results: dict[str, Any]) -> str:
-    """Return where fits end, and what an iteration takes."""
+    """Return where fits end."""
     reductions = list(next(iter(results["data"].values())))
     return table(
-        ("data", *(f"r = {r}" for r in reductions), *(f"ms, r = {r}" for r in reductions)),
+        ("data", *(f"r = {r}" for r in reductions)),
         (
-            (
-                name,
-                *(f"{found[r]['objective']:.5f}" for r in reductions),
-                *(f"{found[r]['milliseconds per iteration']:.1f}" for r in reductions),
-            )
+            (name, *(f"{found[r]['objective']:.5f}" for r in reductions))
             for name, found in results["data"].items()
         ),
     )
