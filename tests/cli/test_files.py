@@ -272,16 +272,6 @@ def test_more_atoms_than_samples_are_warned_of(somf_command):
     assert somf_command.errors == ""
 
 
-def test_a_device_that_is_not_there_is_one_line(somf_command):
-    from somf.kernels import is_available
-
-    if is_available("cuda"):
-        pytest.skip("there is a GPU")
-    somf_command("fit rows.npy --device cuda -o rows.somf", code=1)
-    assert somf_command.errors.startswith("Error: --device cuda needs ")
-    assert len(somf_command.errors.splitlines()) == 1
-
-
 @pytest.fixture
 def figures(monkeypatch):
     """Return a list of the figures that are saved from now on."""

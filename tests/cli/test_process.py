@@ -38,11 +38,11 @@ def _ctrl_c_is_not_ignored():
     signal.signal(signal.SIGINT, before)
 
 
-def start(line):
+def start(line, **environment):
     """Start a command."""
     return subprocess.Popen(
         [sys.executable, "-m", "somf", *shlex.split(line)],
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -237,3 +237,13 @@ def test_without_click_the_command_names_the_extra():
     )
     assert done.returncode == 1
     assert done.stderr == "The somf command needs click: pip install 'somf[cli]'.\n"
+
+
+def test_a_device_that_is_not_there_is_one_line():
+    command = start(
+        "fit rows.npy --device cuda -o a.somf", TRITON_INTERPRET="0", CUDA_VISIBLE_DEVICES=""
+    )
+    _, errors = command.communicate(timeout=PATIENCE)
+    assert command.returncode == 1
+    assert errors.startswith("Error: --device cuda needs ")
+    assert len(errors.splitlines()) == 1
