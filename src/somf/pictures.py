@@ -77,7 +77,7 @@ def color_range(colors: Array, has_spectra: bool) -> tuple[Array, Array]:
         low, high = np.percentile(colors, STRETCH, axis=(0, 1, 2))
     elif colors.min() < 0:
         peaks = np.abs(colors).max(axis=(1, 2, 3))
-        high = np.median(peaks[peaks > 0])  # few are clipped, and one peak does not fade the others
+        high = np.median(peaks[peaks > 0])  # one peak does not fade the others; half are clipped
         low = -high
     else:
         low, high = (f(colors, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))

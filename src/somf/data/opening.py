@@ -124,9 +124,9 @@ def open_source(
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     """Return the names of all files that are meant, which stay theirs wherever the process goes."""
-    if not _is_path(path):
-        return [name for p in path for name in _expand(p)]  # type: ignore[union-attr] # a sequence
-    name = os.fspath(path)  # type: ignore[arg-type] # no sequence, as was asked above
+    if not isinstance(path, str | os.PathLike):
+        return [name for p in path for name in _expand(p)]
+    name = os.fspath(path)
     is_pattern = glob.has_magic(name) and not os.path.exists(name)
     found = sorted(glob.glob(name)) if is_pattern else [name]
     if not found:
