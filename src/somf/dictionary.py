@@ -85,12 +85,12 @@ class Dictionary:
         grams : ndarray of shape (R, k, k), optional
             Gram matrices of the blocks, whose diagonals are the norms of the ℓ2 ball.
         """
+        norms = self.state.norms
+        if grams is not None and self.ball.l1_ratio == 0.0:
+            norms[:] = grams.diagonal(0, 1, 2)  # of all blocks: less to do than to choose some
+            return
         for g in blocks:
-            if grams is not None and self.ball.l1_ratio == 0.0:
-                norms = grams[g].diagonal()
-            else:
-                norms = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
-            self.state.norms[g] = norms
+            norms[g] = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
@@ -149,12 +149,14 @@ class Dictionary:
         if news is not None:
             self._last_known_use, self._look = np.maximum(self._last_known_use, news), None
 
-        def patience_left() -> Ints:
-            left: Ints = state.patience - (state.n_samples_seen - self._last_known_use)
-            return left
-
-        if (patience_left() <= 0).any():
+        if self._patience_left().min() <= 0:
             self._last_known_use = to_host(state.last_used)
-        elif self._look is None and (patience_left() <= soon).any():
+            return np.flatnonzero(self._patience_left() <= 0)
+        if self._look is None and self._patience_left().min() <= soon:
             self._look = self.kernels.look_later(state.last_used)
-        return np.flatnonzero(patience_left() <= 0)
+        return np.empty(0, dtype=np.intp)
+
+    def _patience_left(self) -> Ints:
+        state = self.state
+        left: Ints = state.patience - (state.n_samples_seen - self._last_known_use)
+        return left

@@ -148,7 +148,7 @@ class BlockMasks:
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
-        self._dealt: tuple[int, Ints] = (-1, np.arange(n_blocks))  # of the latest cycle
+        self._dealt: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
         if n_blocks > 1:
             self.permutation = generator(seed, "features").permutation(n_features)
 
@@ -158,15 +158,21 @@ class BlockMasks:
         cycle = int((iteration + 1) / reduction)
         while int(cycle * reduction) > iteration:
             cycle -= 1
-        start, stop = int(cycle * reduction), int((cycle + 1) * reduction)
-        if self._dealt[0] != cycle:
-            order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
-            self._dealt = (cycle, order)
-        order = self._dealt[1]
-        chosen = np.sort(np.array_split(order, stop - start)[iteration - start])
-        rows = _joined([self.blocks[g] for g in chosen])
-        # A feature is in one of the masks of its cycle, each as likely as the other.
-        return Subset(rows, tuple(int(g) for g in chosen), float(stop - start))
+        if self._dealt[0] != (reduction, cycle):
+            length = int((cycle + 1) * reduction) - int(cycle * reduction)
+            self._dealt = (reduction, cycle), self._deal(cycle, length)
+        return self._dealt[1][iteration - int(cycle * reduction)]
+
+    def _deal(self, cycle: int, length: int) -> list[Subset]:
+        """Return the subsets of a cycle."""
+        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
+        subsets = []
+        for part in np.array_split(order, length):
+            chosen = tuple(sorted(part.tolist()))
+            rows = _joined([self.blocks[g] for g in chosen])
+            # A feature is in one of the masks of its cycle, each as likely as the other.
+            subsets.append(Subset(rows, chosen, float(length)))
+        return subsets
 
     def unite(self) -> None:
         """Take notice that from now on all subsets are everything: a single block will do."""

@@ -253,20 +253,22 @@ class Regression:
 
     def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)
+        seen = subset.scale * self.book.of_subset(subset)[None]
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
-        gamma = self.kernels.to_device(weights.astype(self.dtype))
-        take, put, mix = self.kernels.take, self.kernels.put, self.kernels.mix
-        beta = mix(take(memory.beta, slots), beta, gamma[:, None])
-        sq_norm = mix(take(memory.sq_norm, slots), sq_norm, gamma)
-        past, present = take(memory.gram, slots), subset.scale * self.book.of_subset(subset)[None]
-        put(memory.beta, slots, beta)
-        put(memory.sq_norm, slots, sq_norm)
-        put(memory.gram, slots, mix(past, present, gamma[:, None]))
         if (weights == 1).all():  # nobody has a past, and all have the same present
-            grams = self.book.expand(present)
+            average, grams = seen, self.book.expand(seen)
         else:
-            grams = self.book.expand_averages((1 - gamma)[:, None] * past, gamma[:, None] * present)
+            gamma = self.kernels.to_device(weights.astype(self.dtype))
+            take, mix = self.kernels.take, self.kernels.mix
+            beta = mix(take(memory.beta, slots), beta, gamma[:, None])
+            sq_norm = mix(take(memory.sq_norm, slots), sq_norm, gamma)
+            past = take(memory.gram, slots)
+            average = mix(past, seen, gamma[:, None])
+            grams = self.book.expand_averages((1 - gamma)[:, None] * past, gamma[:, None] * seen)
+        self.kernels.put(memory.beta, slots, beta)
+        self.kernels.put(memory.sq_norm, slots, sq_norm)
+        self.kernels.put(memory.gram, slots, average)
         if memory is self.state.memory:
             self._age(weights, len(memory.ids))
         return Quadratic(grams, beta, sq_norm)

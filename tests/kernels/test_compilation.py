@@ -27,7 +27,7 @@ for real in ("*fp32", "*fp64"):
             compile(cuda_codes._descend, codes, constants, n_warps)
     weights = dict(gram=real, couplings="*fp64", stride="i32", steps="*fp64", usable="*i1")
     weights |= dict(budget=real, weights=real, m="i32")
-    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 2)
+    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 4)
     panel = dict(atoms=real, residual=real, C=real, stride="i32", usable="*i1", budget=real)
     panel |= dict(ratio="*fp64", q="i32", m="i32")
     patches = dict(corners="*i64", offsets="*i64", X=real, rounding="*fp64", p="i32")
@@ -37,11 +37,11 @@ for real in ("*fp32", "*fp64"):
             constants = dict(CENTER=yes, SCALE=yes, BLOCK=4096)
             compile(cuda_patches._cut, dict(pixels=pixels) | patches, constants, 16)
     for numbers, unsigned in (("*fp32", False), ("*fp64", False), ("*i16", True), ("*i64", False)):
-        rows = dict(source=numbers, picked="*i64", places="*i64", rows=real, n_bad="*i32")
+        rows = dict(source=numbers, picked="*i64", places="*i64", rows=real, bad="*i32")
         rows |= dict(b="i32", p="i32")
         constants = dict(HAS_PLACES=True, UNSIGNED=unsigned)
         constants |= dict(N_PROGRAMS=cuda_rows.N_PROGRAMS, BLOCK=cuda_rows.ENTRIES_AT_ONCE)
-        compile(cuda_rows._arrange, rows, constants, 1)
+        compile(cuda_rows._arrange, rows, constants, cuda_rows.N_WARPS)
 print("all compiled")
 """
 

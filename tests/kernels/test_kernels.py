@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from somf import threads
-from somf.kernels import cpu, reference
+from somf.kernels import cpu, kernels_for, reference
+from somf.kernels.host import to_host
 from somf.penalties import AtomBall, CodePenalty
 from tests.gpu import NEEDS_CUDA, CudaOnHost
 
@@ -285,3 +286,19 @@ def test_atom_norms_are_norms(kernels, dtype, mu):
     D = np.delete(D, [0, 1, 9, 10, 11, 12, 13, 14], axis=0)
     np.testing.assert_allclose(norms, mu * np.abs(D).sum(0) + (1 - mu) * (D**2).sum(0), rtol=1e-5)
     assert norms.dtype == dtype
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+@DTYPES
+def test_rows_that_are_put_somewhere_are_found_there_and_one_row_is_for_all(device, dtype):
+    kernels = kernels_for(device)
+    rng = np.random.default_rng(0)
+    slots = np.array([4, 1, 3])
+    for shape in ((6,), (6, 2)):
+        store = kernels.to_device(np.zeros(shape, dtype))
+        for n_rows in (3, 1):
+            values = rng.random((n_rows, *shape[1:])).astype(dtype)
+            kernels.put(store, slots, kernels.to_device(values))
+            expected = np.broadcast_to(values, (3, *shape[1:]))
+            np.testing.assert_array_equal(to_host(kernels.take(store, slots)), expected)
+        assert not to_host(store)[[0, 2, 5]].any()

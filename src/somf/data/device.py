@@ -100,28 +100,26 @@ class DeviceLoader(Loader):
         stream = torch.cuda.Stream()
         for ids in batches:
             with torch.cuda.stream(stream):
-                rows, n_bad = self._arranged(source.X, ids)
-                n_bad = n_bad.to("cpu", non_blocking=True)
-                coming.append((ids, rows, n_bad, stream.record_event()))
+                coming.append((ids, *self._arranged(source.X, ids), stream.record_event()))
             if len(coming) > BATCHES_AHEAD:
                 yield self._arrived(*coming.popleft())
         while coming:
             yield self._arrived(*coming.popleft())
 
-    def _arrived(self, ids: Ints, rows: Any, n_bad: Any, there: Any) -> Any:
+    def _arrived(self, ids: Ints, rows: Any, bad: Any, there: Any) -> Any:
         there.synchronize()
-        rows.record_stream(self._computing)  # not to be reused before it has been worked on
-        return self._checked(rows, int(n_bad) == 0, ids)
+        return self._checked(rows, int(bad) == 0, ids)
 
     def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
-                rows, n_bad = self._arranged(X, picked)
-                batch = self._checked(rows, int(n_bad) == 0, ids)
+                rows, bad = self._arranged(X, picked)
+                if self._computing is not None:
+                    torch.cuda.current_stream().synchronize()
+                batch = self._checked(rows, int(bad) == 0, ids)
             else:
                 batch = cuda.to_device(self._sparse(X[picked], ids))
-        if self._computing is not None:
-            batch.record_stream(self._computing)  # not to be reused before it has been worked on
+                self._keep_until_worked_on(batch)
         return batch
 
     @contextmanager
@@ -141,12 +139,19 @@ class DeviceLoader(Loader):
         if not can_be_sent(X.dtype):
             X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
         if self._pinned is not None:
-            source, chosen = self._pinned.tensor, cuda.to_device(picked)
+            source, chosen = self._pinned.tensor, cuda.places(picked)
         else:
             source = self._staging().send(X, picked)
             chosen = torch.arange(len(picked), device=cuda.DEVICE)
         rows = torch.empty((len(picked), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        self._keep_until_worked_on(chosen, rows)
         return rows, arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
+
+    def _keep_until_worked_on(self, *arrays: Any) -> None:
+        """Let the memory of arrays not be used again before what is computed from them is done."""
+        if self._computing is not None:
+            for array in arrays:
+                array.record_stream(self._computing)
 
     def _staging(self) -> Staging:
         """Return that of this thread."""
@@ -210,7 +215,7 @@ class DeviceImage:
         -------
         X : tensor of shape (b, p)
         """
-        corners = self.corners.index_select(0, cuda.to_device(ids))
+        corners = self.corners.index_select(0, cuda.places(ids))
         X = torch.empty((len(ids), len(self.offsets)), dtype=self.dtype, device=cuda.DEVICE)
         cut_patches(self.pixels, corners, self.offsets, self.center, self.scale, X)
         return X

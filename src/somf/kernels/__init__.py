@@ -76,8 +76,8 @@ class Kernels(Protocol):
         ----------
         store : array of shape (n, ...), overwritten
         slots : ndarray of shape (b,)
-        values : array of shape (b, ...)
-            On the device.
+        values : array of shape (b, ...) or (1, ...)
+            On the device; one row is for all of them.
         """
         ...
 

@@ -103,7 +103,7 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
         P[:, :m] = D[:, J]
         torch.addmm(B[:, J], D, C[:, J], alpha=-1, out=P[:, M : M + m])
         K, among = P.T @ P, couplings[J, J]
-        _combine[(1,)](K, among, k, steps[J], usable[J], budget[J], weights, m, M=M, num_warps=2)
+        _combine[(1,)](K, among, k, steps[J], usable[J], budget[J], weights, m, M=M, num_warps=4)
         D[:, J] = (P @ weights)[:, :m]
 
 
@@ -111,21 +111,27 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
 def _combine(gram, couplings, stride, steps, usable, budget, weights, m, M: tl.constexpr):
     """Write the (2M, M) weights that make the new atoms out of [D_J, R], given its Gram matrix K.
 
-    K times what has been moved is kept next to it, so that a norm costs no product with K. The
-    atoms lie in the registers of one thread per column, and only the norm is a common effort.
+    K times what has been moved is kept next to it, so that a norm costs no product with K. What
+    the next atom needs from memory is on its way while the present one is dealt with.
     """
     atom = tl.arange(0, M)
     column = tl.arange(0, 2 * M)
     moved = tl.zeros([M, 2 * M], dtype=tl.float64)  # new atoms minus old ones
     image = tl.zeros([M, 2 * M], dtype=tl.float64)  # times K
+    next_old, next_pull = _images(gram, 0, column, M)
+    next_coupling, next_step, next_radius, next_known = _facts(
+        couplings, stride, steps, usable, budget, 0, atom
+    )
     for j in range(m):
+        old_image, pull_image = next_old.to(tl.float64), next_pull.to(tl.float64)
+        coupling, step = next_coupling[:, None], next_step
+        radius, known = next_radius.to(tl.float64), next_known
+        following = tl.minimum(j + 1, m - 1)
+        next_old, next_pull = _images(gram, following, column, M)
+        next_coupling, next_step, next_radius, next_known = _facts(
+            couplings, stride, steps, usable, budget, following, atom
+        )
         old = (column == j).to(tl.float64)
-        old_image = tl.load(gram + j * 2 * M + column).to(tl.float64)
-        pull_image = tl.load(gram + (M + j) * 2 * M + column).to(tl.float64)
-        coupling = tl.load(couplings + atom * stride + j, mask=atom < j, other=0.0)[:, None]
-        step = tl.load(steps + j)
-        radius = tl.load(budget + j).to(tl.float64)
-        known = tl.load(usable + j)
         u = old + step * (column == M + j).to(tl.float64) - tl.sum(moved * coupling, axis=0)
         u_image = old_image + step * pull_image - tl.sum(image * coupling, axis=0)
         sq_norm = tl.sum(u * u_image, axis=0)
@@ -137,6 +143,19 @@ def _combine(gram, couplings, stride, steps, usable, budget, weights, m, M: tl.c
         moved = tl.where(is_this, (u - old)[None, :], moved)
         image = tl.where(is_this & known, (shrink * u_image - old_image)[None, :], image)
         tl.store(weights + column * M + j, u)
+
+
+@triton.jit
+def _images(gram, j, column, M: tl.constexpr):
+    """Return K times an atom of the block, and times its column of R."""
+    return tl.load(gram + j * 2 * M + column), tl.load(gram + (M + j) * 2 * M + column)
+
+
+@triton.jit
+def _facts(couplings, stride, steps, usable, budget, j, atom):
+    """Return how an atom depends on those before it, its step, its budget, and if it is usable."""
+    coupling = tl.load(couplings + atom * stride + j, mask=atom < j, other=0.0)
+    return coupling, tl.load(steps + j), tl.load(budget + j), tl.load(usable + j)
 
 
 def _update_in_any_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any, ball: AtomBall) -> None:

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-N_PROGRAMS = 24
+N_PROGRAMS = 20
 """Enough to keep the bus busy; many more would be in the way of what the device computes."""
 ENTRIES_AT_ONCE, N_WARPS = 4096, 4
 
@@ -27,18 +27,19 @@ def arrange_rows(source: Any, picked: Any, places: Any, rows: Any, is_unsigned: 
 
     Returns
     -------
-    n_bad : tensor of int of shape (1,)
-        Not zero if there are entries that are not finite.
+    bad : tensor of int of shape (1,)
+        Not zero if there are entries that are not finite. It is in the memory of the host, and
+        true when the device is done.
     """
     b, p = rows.shape
-    n_bad = torch.zeros(1, dtype=torch.int32, device=rows.device)
+    bad = torch.zeros(1, dtype=torch.int32, pin_memory=rows.is_cuda)
     if b > 0:
         _arrange[(N_PROGRAMS,)](
             source,
             picked,
             rows if places is None else places,
             rows,
-            n_bad,
+            bad,
             b,
             p,
             N_PROGRAMS=N_PROGRAMS,
@@ -47,7 +48,7 @@ def arrange_rows(source: Any, picked: Any, places: Any, rows: Any, is_unsigned: 
             BLOCK=ENTRIES_AT_ONCE,
             num_warps=N_WARPS,
         )
-    return n_bad
+    return bad
 
 
 @triton.jit
@@ -56,7 +57,7 @@ def _arrange(
     picked,
     places,
     rows,
-    n_bad,
+    bad,
     b,
     p,
     N_PROGRAMS: tl.constexpr,
@@ -70,7 +71,7 @@ def _arrange(
     """
     per_row = tl.cdiv(p, BLOCK)
     kind: tl.constexpr = rows.dtype.element_ty
-    bad = 0
+    n_bad = 0
     for piece in range(tl.program_id(0), b * per_row, N_PROGRAMS):
         i = (piece // per_row).to(tl.int64)
         column = piece % per_row * BLOCK + tl.arange(0, BLOCK)
@@ -83,6 +84,6 @@ def _arrange(
         if HAS_PLACES:
             place = tl.load(places + column, mask=inside, other=0)
         tl.store(rows + i * p + place, x, mask=inside)
-        bad += tl.sum((x - x != 0).to(tl.int32), axis=0)  # not for NaN and infinity
-    if bad > 0:
-        tl.atomic_add(n_bad, bad)
+        n_bad += tl.sum((x - x != 0).to(tl.int32), axis=0)  # not for NaN and infinity
+    if n_bad > 0:
+        tl.store(bad, 1)
