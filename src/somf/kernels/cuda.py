@@ -116,7 +116,8 @@ def has_room(n_bytes: int) -> bool:
 def memory_explained() -> Iterator[None]:
     """See `Kernels.memory_explained`."""
     try:
-        yield
+        with torch.inference_mode():  # without the bookkeeping of gradients launches are quicker
+            yield
     except torch.OutOfMemoryError as error:
         raise MemoryError(
             "The GPU has not enough memory for this fit. Reduce n_components or batch_size (with "
@@ -191,9 +192,10 @@ def correlate(X: Any, D: Any, rows: Slices) -> Any:
 
 def gram(D: Any, rows: Slices) -> Any:
     """See `Kernels.gram`."""
-    G = D[rows[0]].T @ D[rows[0]]
-    for s in rows[1:]:
-        G.addmm_(D[s].T, D[s])
+    first, *others = (D[s] for s in rows)
+    G = first.T @ first
+    for part in others:
+        G.addmm_(part.T, part)
     return G
 
 
