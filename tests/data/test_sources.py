@@ -392,6 +392,14 @@ class TestListOfFiles(SourceContract):
         return as_source([folder / "z.npy", str(folder / "a.h5")]), X
 
 
+class TestListOfFilesOfDifferentTypes(SourceContract):
+    def make(self, folder):
+        X = (matrix() * 100).round()
+        write_hdf5(folder / "a.h5", X[:16].astype(np.int16), chunks=(4, 7))
+        write_hdf5(folder / "b.h5", X[16:], chunks=(4, 7))
+        return as_source([folder / "a.h5", folder / "b.h5"]), X
+
+
 class TestPatternsInAList(SourceContract):
     def make(self, folder):
         for name, rows in (("b", slice(9, 10)), ("a", slice(0, 9)), ("c", slice(10, None))):

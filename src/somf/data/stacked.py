@@ -86,11 +86,11 @@ class StackedSource(Source):
     def read(self, start: int, stop: int, out: Array) -> None:
         """Write consecutive rows into an array."""
         owner = int(np.searchsorted(self.starts, start, side="right")) - 1
-        first = int(self.starts[owner])
-        if stop <= self.starts[owner + 1]:
-            self.parts[owner].read(start - first, stop - first, out)
+        part, first = self.parts[owner], int(self.starts[owner])
+        if stop <= self.starts[owner + 1] and part.dtype == out.dtype:
+            part.read(start - first, stop - first, out)
         else:
-            super().read(start, stop, out)
+            super().read(start, stop, out)  # also where numbers have to be converted
 
 
 def _longest_chunk(part: Source) -> int:
