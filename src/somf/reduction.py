@@ -14,16 +14,19 @@ stationary point in the end.
 STRONGEST = 12.0
 """The reduction with which a fit begins."""
 
-TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.01, 1000, 0.5
-"""By how much more codes may cost, relatively; it is less after so many samples."""
+HOPE = 0.01
+"""By how much more codes may cost, relatively, if subsampling is to be tried at all."""
 
 SETTLED = 24
 """Iterations after which every part of the atoms has been updated twice at the strongest reduction.
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
-UNSETTLED_TOLERANCE = 0.05
-"""The same after the first iteration. Without a penalty on codes, atoms that do not fit together
-are what cannot be made good again."""
+UNSETTLED_HOPE = 0.05
+"""By how much more they may cost after the first iteration: what a large penalty passes easily, and
+a tiny one does not, in which case atoms would be torn apart for good."""
+
+TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
+"""By how much more they may cost from then on; it is less after so many samples."""
 
 
 def is_look(n_iter: int) -> bool:
@@ -34,6 +37,6 @@ def is_look(n_iter: int) -> bool:
 
 def tolerance(n_iter: int, n_samples_seen: int) -> float:
     """Return by how much more codes from a part of the features may cost."""
-    if 0 < n_iter < SETTLED:
-        return UNSETTLED_TOLERANCE
+    if n_iter < SETTLED:
+        return HOPE if n_iter == 0 else UNSETTLED_HOPE
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)
