@@ -2,31 +2,29 @@
 
 What subsampling saves is known; what it costs is measured now and then. At a *look* the samples of
 a minibatch are coded from all features, and from those of the mask alone. By how much more the
-latter codes cost is about how far from the best the fit would come to a halt.
+latter codes cost tells how far from the best the fit would come to a halt.
 
-At the start that tells whether there is anything to gain at all: features of images repeat each
-other, and codes from a twelfth of them cost some tenths of a per cent more; elsewhere it is several
-per cent, and all features are looked at from then on. Later the reduction is halved whenever codes
-cost more than what is tolerable, which gets less with time, so that nothing keeps atoms away from a
-stationary point in the end.
+At the start that tells whether there is anything to gain at all. Where features repeat each other,
+as the channels of a scene do, codes from a twelfth of them cost a tenth of a per cent more;
+elsewhere it is up to a hundred per cent, and all features are looked at from then on. Later the
+reduction is halved whenever codes cost more than what is tolerable, which gets less with time, so
+that nothing keeps atoms away from a stationary point in the end.
 """
 
 STRONGEST = 12.0
 """The reduction with which a fit begins."""
 
-HOPE = 0.01
-"""By how much more codes may cost, relatively, if subsampling is to be tried at all."""
-
 SETTLED = 24
 """Iterations after which every part of the atoms has been updated twice at the strongest reduction.
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
-UNSETTLED_HOPE = 0.05
-"""By how much more they may cost after the first iteration: what a large penalty passes easily, and
-a tiny one does not, in which case atoms would be torn apart for good."""
-
 TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
-"""By how much more they may cost from then on; it is less after so many samples."""
+"""By how much more codes may cost, relatively; it is less after so many samples. A fit comes to a
+halt at two or three times that, so this is for half a per cent."""
+
+UNSETTLED_TOLERANCE = 0.05
+"""The same after the first iteration, which a large penalty passes easily, and a tiny one does not:
+atoms would be torn apart for good."""
 
 
 def is_look(n_iter: int) -> bool:
@@ -37,6 +35,6 @@ def is_look(n_iter: int) -> bool:
 
 def tolerance(n_iter: int, n_samples_seen: int) -> float:
     """Return by how much more codes from a part of the features may cost."""
-    if n_iter < SETTLED:
-        return HOPE if n_iter == 0 else UNSETTLED_HOPE
+    if 0 < n_iter < SETTLED:
+        return UNSETTLED_TOLERANCE
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)
