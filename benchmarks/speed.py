@@ -1,6 +1,6 @@
 """How long an iteration takes, how long it would at least have to take, and how peers compare.
 
-    python -m benchmarks.speed [--rounds 5] [--seeds 3] [--no-peers] [--output benchmarks/results/speed.json]
+    python -m benchmarks.speed [--rounds 5] [--seeds 3] [--no-peers]
 
 Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
 

@@ -100,12 +100,12 @@ def start(results: dict[str, Any]) -> str:
     """Return where everybody starts, and what the floor would allow."""
     twelve = next(row for row in results["iterations"] if row["reduction"] == 12)
     sooner = results["peers"]["SPAMS"]["somf"]["12"]["sooner"]["median"]
+    allowed = sooner * twelve["ratio"]["median"]
     return paragraph(
         f"The objective at the start is {results['initial objective']:.5f}. Medians over three "
         "seeds, each with its own initial atoms and order of samples, and the extremes. Codes here "
         "are the default, averaged, which in a first epoch are masked ones. If iterations at "
-        f"r = 12 took no more than their floor, it would be {sooner * twelve['ratio']['median']:.0f} "
-        "times sooner than SPAMS."
+        f"r = 12 took no more than their floor, it would be {allowed:.0f} times sooner than SPAMS."
     )
 
 
@@ -124,7 +124,8 @@ def in_short(results: dict[str, Any]) -> str:
         f"takes {seconds[4]:.1f} s at `reduction=4` and {seconds[12]:.1f} s at 12, from memory "
         f"({machine(results['machine'])}). At 12, it is in "
         f"{sklearn['somf']['12']['seconds']['median']:.1f} s as far as scikit-learn's "
-        f"`MiniBatchDictionaryLearning` after an epoch of {sklearn['seconds']['median']:.0f} s, and in "
+        "`MiniBatchDictionaryLearning` after an epoch of "
+        f"{sklearn['seconds']['median']:.0f} s, and in "
         f"{spams['somf']['12']['seconds']['median']:.1f} s as far as SPAMS after an epoch of "
         f"{spams['seconds']['median']:.0f} s. `make bench` measures this on your machine; "
         "[the details](docs/speed.md)."
