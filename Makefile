@@ -7,7 +7,7 @@ demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
 
 test: .venv/dev ## run all tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses 2
 
 lint: .venv/dev ## check style, types and formatting
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy

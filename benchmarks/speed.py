@@ -1,6 +1,6 @@
 """How long an iteration takes, how long it would at least have to take, and how peers compare.
 
-    python -m benchmarks.speed [--rounds 5] [--no-peers] [--output benchmarks/results/speed.json]
+    python -m benchmarks.speed [--rounds 5] [--seeds 3] [--no-peers]
 
 Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
 
@@ -10,7 +10,8 @@ Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 
    Configurations take turns; medians over rounds, with the spread (the quartiles).
 2. The same for sparse PCA, NMF, elastic-net atoms and sparse data at r = 4.
 3. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches what
-   they have reached, judged by one evaluator on the same held-out patches.
+   they have reached, judged by one evaluator on the same held-out patches. The time to take samples
+   out of X counts for everybody. Other atoms and another order for each of several seeds.
 """
 
 import argparse
@@ -115,7 +116,7 @@ class Run:
         for owner, name, stage in (
             (self.loader, "load", "load"),
             (solver.masks, "draw", "mask"),
-            (solver.regression, "estimate", "regression"),
+            (solver.regression, "estimate" if solver.reduction > 1 else "of_subset", "regression"),
             (solver.kernels, "solve_codes", "codes"),
             (solver.surrogate, "add", "surrogate"),
             (solver.dictionary, "update", "dictionary"),
@@ -254,57 +255,71 @@ def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
     }
 
 
-def fit_somf(source: Source, init: Array, evaluate: Evaluator, reduction: float) -> Curve:
+def fit_somf(
+    source: Source, init: Array, evaluate: Evaluator, seed: int, reduction: float
+) -> Curve:
     """Return the curve of one epoch."""
     model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init)
-    n = source.shape[0]
-    return follow(SomfLearner(model, source, seed=0), evaluate, n, n, BATCH, seed=0)
+    n, learner = source.shape[0], SomfLearner(model, source, seed)
+    # The curve is convex, and a straight line between looks that are far apart would be late.
+    return follow(learner, evaluate, n, n, BATCH, seed, growth=1.1)
 
 
-def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator) -> Curve:
-    """Return the curve of one epoch."""
+def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
+    """Return where one epoch begins and ends."""
     model = MiniBatchDictionaryLearning(
         K, alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd", random_state=0
     )
     n = source.shape[0]
-    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed=0)
+    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed, growth=np.inf)
 
 
-def fit_spams(source: Source, init: Array, evaluate: Evaluator) -> Curve:
-    """Return the curve of one epoch."""
-    n = source.shape[0]
-    learner = SpamsLearner(source, init, ALPHA, BATCH)
-    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed=0)
+def fit_spams(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
+    """Return where one epoch begins and ends."""
+    n, learner = source.shape[0], SpamsLearner(source, init, ALPHA, BATCH)
+    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed, growth=np.inf)
 
 
-def measure_peers(X: Array, test: ImagePatches, n_rounds: int) -> dict[str, Any]:
+PEERS = {"SPAMS": fit_spams, "scikit-learn": fit_scikit_learn}
+
+
+def measure_peers(X: Array, test: ImagePatches, n_seeds: int) -> dict[str, Any]:
     """Return one epoch of each peer, and when somf gets as far."""
     evaluate = Evaluator(test, CodePenalty(ALPHA, 1.0, False))
     source = as_source(X)
-    init = initial_atoms(source, K, seed=0)
-    fit_somf(as_source(X[:200]), init, evaluate, 4)  # compile
-    peers: dict[str, Any] = {}
-    for name, fit in (("SPAMS", fit_spams), ("scikit-learn", fit_scikit_learn)):
-        runs = [fit(source, init, evaluate) for _ in range(2)]
-        seconds = [run.compute_seconds[-1] for run in runs]
-        objective = runs[-1].objective[-1]
-        peers[name] = {"seconds": median(seconds), "runs": seconds, "objective": objective}
-    curves = {r: [fit_somf(source, init, evaluate, r) for _ in range(n_rounds)] for r in REDUCTIONS}
-    for peer in peers.values():
-        peer["somf"] = {}
-        for r, repeats in curves.items():
-            reached = [curve.seconds_to(peer["objective"], "wall_seconds") for curve in repeats]
-            done = [s for s in reached if s is not None]
-            if len(done) == len(repeats):
-                peer["somf"][r] = {
-                    "seconds": summary(done),
-                    "sooner": peer["seconds"] / median(done),
-                }
+    starts = [initial_atoms(source, K, seed) for seed in range(n_seeds)]
+    fit_somf(as_source(X[:200]), starts[0], evaluate, 0, 4)  # compile
+    curves: dict[Any, list[Curve]] = defaultdict(list)
+    for seed, init in enumerate(starts):
+        for name, fit in PEERS.items():
+            curves[name].append(fit(source, init, evaluate, seed))
+        for r in REDUCTIONS:
+            curves[r].append(fit_somf(source, init, evaluate, seed, r))
     return {
-        "initial objective": evaluate(init),
-        "peers": peers,
-        "curves": {r: asdict(repeats[0]) for r, repeats in curves.items()},
+        "initial objective": median(evaluate(init) for init in starts),
+        "peers": {name: compare(curves, name) for name in PEERS},
+        "curves": {r: asdict(curves[r][0]) for r in REDUCTIONS},
     }
+
+
+def compare(curves: dict[Any, list[Curve]], name: str) -> dict[str, Any]:
+    """Return an epoch of a peer, and when somf gets as far, where it does with every seed."""
+    seconds = [curve.wall_seconds[-1] for curve in curves[name]]
+    targets = [curve.objective[-1] for curve in curves[name]]
+    result: dict[str, Any] = {"seconds": extent(seconds), "objective": extent(targets), "somf": {}}
+    for r in REDUCTIONS:
+        pairs = zip(curves[r], targets, strict=True)
+        reached = [curve.seconds_to(target, "wall_seconds") for curve, target in pairs]
+        done = [s for s in reached if s is not None]
+        if len(done) == len(reached):
+            sooner = [a / b for a, b in zip(seconds, done, strict=True)]
+            result["somf"][r] = {"seconds": extent(done), "sooner": extent(sooner)}
+    return result
+
+
+def extent(values: list[float]) -> dict[str, float]:
+    """Return median and extremes."""
+    return {"median": median(values), "low": min(values), "high": max(values)}
 
 
 def print_iterations(rows: list[dict[str, Any]]) -> None:
@@ -334,11 +349,13 @@ def print_peers(result: dict[str, Any]) -> None:
     """Print how much sooner somf gets as far as its peers."""
     print(f"\nObjective on held-out patches: {result['initial objective']:.5f} at the start")
     for name, peer in result["peers"].items():
-        print(f"{name}: {peer['objective']:.5f} after an epoch of {peer['seconds']:.1f} s")
+        seconds, objective = peer["seconds"]["median"], peer["objective"]["median"]
+        print(f"{name}: {objective:.5f} after an epoch of {seconds:.1f} s")
         for r, reached in peer["somf"].items():
+            sooner = reached["sooner"]
             print(
                 f"  somf r={r} gets there in {reached['seconds']['median']:.2f} s, "
-                f"{reached['sooner']:.0f} times sooner"
+                f"{sooner['median']:.1f} ({sooner['low']:.1f} to {sooner['high']:.1f}) times sooner"
             )
 
 
@@ -348,6 +365,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--iterations", type=int, default=10, help="in a row, per round")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--seeds", type=int, default=3, help="of the comparison with peers")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/speed.json"))
     options = parser.parse_args()
     train, test = indian_pines()
@@ -358,7 +376,7 @@ def main() -> None:
     result["variants"] = measure_variants(X, options.rounds, options.iterations)
     print_variants(result["variants"])
     if not options.no_peers:
-        result |= measure_peers(X, test, max(3, options.rounds // 2))
+        result |= measure_peers(X, test, options.seeds)
         print_peers(result)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps(result, indent=1) + "\n")

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from somf import NMF, DictionaryLearning, SparsePCA
-from somf.reduction import STRONGEST, is_look, tolerance
+from somf import NMF, DictionaryLearning, SparsePCA, solver
+from somf.reduction import SETTLED, STRONGEST, is_look, tolerance
 from somf.solver import Solver
 from tests.conftest import planted
 
@@ -25,15 +25,16 @@ def reduction_of(model):
 
 
 def test_looks_are_at_the_start_then_after_two_cycles_and_get_rare():
-    assert [t for t in range(100) if is_look(t)] == [0, 24, 32, 48, 64, 96]
+    assert [t for t in range(100) if is_look(t)] == [0, 1, 24, 32, 48, 64, 96]
     assert sum(is_look(t) for t in range(100_000)) < 30
 
 
 def test_less_is_tolerated_after_more_samples():
     seen = [0, 1000, 10_000, 10**6, 10**8]
-    tolerances = [tolerance(n) for n in seen]
+    tolerances = [tolerance(SETTLED, n) for n in seen]
     assert tolerances == sorted(tolerances, reverse=True)
     assert tolerances[-1] < 0.01 * tolerances[0]
+    assert tolerance(1, 50) > tolerances[0]  # while atoms are a patchwork
 
 
 # What comes of it
@@ -62,6 +63,14 @@ def test_every_variant_learns_with_it(toy, variant):
     assert reduction_of(model) == 1
 
 
+def test_without_a_penalty_on_codes_there_is_no_subsampling():
+    X = np.abs(planted(200, 20_000, 4)[0])
+    by_itself, plain = (
+        NMF(4, alpha=0, reduction=r, random_state=0).fit(X).components_ for r in ("auto", 1)
+    )
+    np.testing.assert_array_equal(by_itself, plain)
+
+
 @pytest.mark.parametrize("kind", [SparsePCA, NMF])
 def test_other_problems_learn_with_it(toy, kind):
     model = kind(10, alpha=0.01, reduction="auto", n_epochs=5, random_state=0)
@@ -75,12 +84,24 @@ def test_masked_codes_reach_a_stationary_point_with_it(toy):
     assert model.stationarity_gap(toy) < 1e-8  # with reduction=3 it is more than 1e-4
 
 
-def test_the_reduction_never_rises():
-    X, _ = planted(2000, 1200, 8, noise=0.1)
-    model = DictionaryLearning(8, reduction="auto", random_state=0)
-    found = [reduction_of(model.partial_fit(X[i : i + 50])) for i in range(0, 2000, 50)]
+def test_the_reduction_is_halved_as_less_is_tolerated_and_never_rises():
+    X, _ = planted(1000, 6000, 8, noise=0.1)
+    model = DictionaryLearning(8, reduction="auto", batch_size=250, random_state=0)
+    found = [reduction_of(model.partial_fit(X)) for _ in range(8)]
     assert found == sorted(found, reverse=True)
-    assert found[-1] < found[0]
+    assert found[0] == STRONGEST
+    assert 1 < found[-1] < STRONGEST
+
+
+def test_atoms_that_codes_from_a_part_have_torn_apart_are_found_out_after_one_iteration(
+    monkeypatch,
+):
+    X, _ = planted(200, 20_000, 4)
+    limits = {0: 1.0, 1: -1.0}
+    monkeypatch.setattr(solver, "tolerance", lambda n_iter, _: limits[n_iter])
+    model = DictionaryLearning(4, alpha=0.3, reduction="auto", random_state=0)
+    assert reduction_of(model.partial_fit(X[:50])) == STRONGEST
+    assert reduction_of(model.partial_fit(X[50:100])) == 1
 
 
 def test_lambda_and_reduction_may_both_be_left_to_us(toy):
