@@ -118,24 +118,27 @@ def test_an_interrupted_fit_equals_an_undisturbed_one(
 @pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 @pytest.mark.parametrize("code_estimator", ["averaged", "masked", "exact"])
-@pytest.mark.parametrize("n_features", [1200, 100])  # where it gets lower, and where it ends
+@pytest.mark.parametrize(("n_features", "n_halvings"), [(3600, [0, 1]), (100, [3])])
 def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
-    tmp_path, masks, surrogate, code_estimator, n_features
+    tmp_path, masks, surrogate, code_estimator, n_features, n_halvings
 ):
-    X = planted(600, n_features, 8, noise=0.2)[0]
+    X = planted(600, n_features, 4, noise=0.1)[0]
     model = DictionaryLearning(
-        8,
+        4,
         reduction="auto",
         masks=masks,
         surrogate=surrogate,
         code_estimator=code_estimator,
-        batch_size=20,
+        batch_size=50,
+        n_epochs=3,
         random_state=0,
     )
     undisturbed = sklearn_clone(model).fit(X)
-    resumed = fit_with_stops(model, X, tmp_path / "c", [1, 5, 16, 23])
+    before = sklearn_clone(model).set_params(n_epochs=1).fit(X)
+    resumed = fit_with_stops(model, X, tmp_path / "c", [1, 23, 25, 33])
     assert_same_fit(resumed, undisturbed)
-    assert undisturbed._state.n_halvings > 0
+    found = sorted({before._state.n_halvings, undisturbed._state.n_halvings})
+    assert found == n_halvings  # in the course of the fit, and at its start
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])

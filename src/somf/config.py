@@ -101,12 +101,9 @@ class Config:
         )
 
     def for_features(self, n_features: int) -> "Config":
-        """Return the same request with a reduction that leaves at least one feature.
-
-        Without a penalty, codes from a part of the features fit the noise of that part.
-        """
+        """Return the same request with a reduction that leaves at least one feature."""
         if self.reduction == AUTO:
-            return self if self.penalty.alpha > 0 else replace(self, reduction=1.0)
+            return self
         return replace(self, reduction=min(self.strongest_reduction, float(n_features)))
 
     def with_alpha(self, alpha: float) -> "Config":

@@ -177,6 +177,7 @@ class BlockMasks:
     def unite(self) -> None:
         """Take notice that from now on all subsets are everything: a single block will do."""
         self.blocks = [slice(0, self.blocks[-1].stop)]
+        self._dealt = ((0.0, 0), [])
 
 
 def _joined(runs: list[slice]) -> Slices:

@@ -1,40 +1,33 @@
 """When a reduction that takes care of itself is lowered.
 
 What subsampling saves is known; what it costs is measured now and then. At a *look* the samples of
-a minibatch are coded from all features, and from those of the mask alone. By how much more the
+a minibatch are coded from all features, and from those of every mask alone. By how much more the
 latter codes cost tells how far from the best the fit would come to a halt.
 
-At the start that tells whether there is anything to gain at all. Where features repeat each other,
-as the channels of a scene do, codes from a twelfth of them cost a tenth of a per cent more;
-elsewhere it is up to a hundred per cent, and all features are looked at from then on. Later the
-reduction is halved whenever codes cost more than what is tolerable, which gets less with time, so
-that nothing keeps atoms away from a stationary point in the end.
+At the start that decides whether features are subsampled at all. It is worth while where features
+repeat each other, as the channels of a scene do, and codes from a few of them are nearly as good.
+Later the reduction is halved whenever codes cost more than what is tolerable, which gets less with
+time, so that nothing keeps atoms away from a stationary point in the end.
 """
 
 STRONGEST = 12.0
-"""The reduction with which a fit begins."""
+"""The reduction with which a fit begins, if it subsamples features."""
+
+TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
+"""By how much more codes may cost, relatively; it is less after so many samples. The objective
+comes to a halt at two or three times that above the best."""
 
 SETTLED = 24
 """Iterations after which every part of the atoms has been updated twice at the strongest reduction.
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
-TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
-"""By how much more codes may cost, relatively; it is less after so many samples. A fit comes to a
-halt at two or three times that, so this is for half a per cent."""
-
-UNSETTLED_TOLERANCE = 0.05
-"""The same after the first iteration, which a large penalty passes easily, and a tiny one does not:
-atoms would be torn apart for good."""
-
 
 def is_look(n_iter: int) -> bool:
-    """Return whether it is time for a look: at iterations 0, 1, 24, 32, 48, 64, 96 and so on."""
+    """Return whether it is time for a look: at iterations 0, 24, 32, 48, 64, 96 and so on."""
     shift = max(0, n_iter.bit_length() - 2)
-    return n_iter <= 1 or (n_iter >= SETTLED and n_iter >> shift << shift == n_iter)
+    return n_iter == 0 or (n_iter >= SETTLED and n_iter >> shift << shift == n_iter)
 
 
-def tolerance(n_iter: int, n_samples_seen: int) -> float:
+def tolerance(n_samples_seen: int) -> float:
     """Return by how much more codes from a part of the features may cost."""
-    if 0 < n_iter < SETTLED:
-        return UNSETTLED_TOLERANCE
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)

@@ -10,7 +10,7 @@ from somf.dictionary import Dictionary
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.masks import BernoulliMasks, BlockMasks, Masks
-from somf.reduction import SETTLED, is_look, tolerance
+from somf.reduction import is_look, tolerance
 from somf.regression import BlockGrams, GramBook, Quadratic, Regression, StoredGrams
 from somf.state import SampleMemory, State
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
@@ -83,7 +83,7 @@ class Solver:
         if self.surrogate.takes_back:
             old_code = self.kernels.take(memory.code, slots)
         code = self.kernels.take(memory.code, slots)
-        objective = self._solve(problem, code)
+        objective = self._solve(problem, code, self.config.code_tol)
         self._unwatched.append(objective)
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unwatched) == STEPS_UNWATCHED:
             self.check()
@@ -99,14 +99,14 @@ class Solver:
         if self.dictionary.replace_unused(X, objective):
             self.take_notice()
 
-    def _solve(self, problem: Quadratic, code: Array) -> Array:
+    def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
         """Move codes to the solution of their problem; return its objective."""
         objective, _ = self.kernels.solve_codes(
             problem.grams,
             problem.beta,
             problem.sq_norm,
             self.config.penalty,
-            self.config.code_tol,
+            tol,
             code,
         )
         return objective
@@ -126,29 +126,45 @@ class Solver:
     def _lower_reduction(self, X: Matrix) -> None:
         """Halve the reduction until codes from a part of the features are good enough.
 
-        At the start there are no half measures: where a twelfth of the features does not do, nor
-        does a third in the time that it takes.
+        At the start there are no half measures: nothing between all features and few of them was
+        reliably faster. Without a penalty, codes from a part fit the noise of that part.
         """
-        state = self.state
-        everything = self.regression.of_everything(X)
-        best = float(self._solve(everything, self._no_code(X)).sum())
-        tolerable = tolerance(state.n_iter, state.n_samples_seen) * best
-        is_given_up = False
-        while self.reduction > 1.0:
-            if not is_given_up and not self._cost_of_subset(X, everything) - best > tolerable:
-                return
+        state, before = self.state, self.reduction
+        tolerable = tolerance(state.n_samples_seen)
+        is_given_up = self.config.penalty.alpha == 0
+        while self.reduction > 1.0 and (is_given_up or self.extra_cost(X, tolerable) > tolerable):
             state.n_halvings += 1
-            is_given_up = state.n_iter < SETTLED
+            is_given_up = is_given_up or state.n_iter == 0
+        if self.reduction < before:
             logger.info("reduction %.3g from iteration %d on", self.reduction, state.n_iter)
-        state.forget_blocks(keeps_codes=self.surrogate.takes_back)
-        self._assemble()
+        if self.reduction == 1.0:
+            state.forget_blocks(keeps_codes=self.surrogate.takes_back)
+            self._assemble()
 
-    def _cost_of_subset(self, X: Matrix, everything: Quadratic) -> float:
-        """Return the objective on all features of codes from the next mask alone."""
-        code = self._no_code(X)
-        subset = self.masks.draw(self.state.n_iter, self.reduction)
-        self._solve(self.regression.of_subset(X, subset), code)
-        return float(everything.objective(code, self.config.penalty).sum())
+    def extra_cost(self, X: Matrix, precision: float) -> float:
+        """Return by how much more codes from a mask cost than those from all features, relatively.
+
+        Parameters
+        ----------
+        X : array or csc_array of shape (b, p)
+            A minibatch, as in `step`.
+        precision : float
+            What matters; codes are solved more tightly than that.
+
+        Returns
+        -------
+        extra : float
+            The mean over the masks to come, as many as see all features once.
+        """
+        tol = min(self.config.code_tol, precision / 10)
+        everything = self.regression.of_everything(X)
+        best = float(self._solve(everything, self._no_code(X), tol).sum())
+        costs = []
+        for i in range(int(self.reduction)):
+            code, subset = self._no_code(X), self.masks.draw(self.state.n_iter + i, self.reduction)
+            self._solve(self.regression.of_subset(X, subset), code, tol)
+            costs.append(float(everything.objective(code, self.config.penalty).sum()))
+        return (sum(costs) / len(costs) - best) / best if best > 0 else 0.0
 
     def _no_code(self, X: Matrix) -> Array:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)

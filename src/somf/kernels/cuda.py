@@ -152,8 +152,11 @@ _latest_slots: deque[tuple[Ints, Any]] = deque(maxlen=8)
 
 
 def places(slots: Ints) -> Any:
-    """Return slots on the device; a loader and an iteration ask for the same ones several times."""
-    for known, there in _latest_slots:
+    """Return slots on the device; a loader and an iteration ask for the same ones several times.
+
+    A loader on a stream of its own asks first, and waits before it hands out what it has loaded.
+    """
+    for known, there in tuple(_latest_slots):  # another thread may have a fit of its own
         if known is slots:
             return there
     there = _uploaded(slots)
