@@ -66,6 +66,10 @@ class Solver:
             Where in ``state.memory`` the samples are; without it they count as new and are not
             remembered.
         """
+        with self.kernels.without_gradients():
+            self._iterate(X, slots)
+
+    def _iterate(self, X: Matrix, slots: Ints | None) -> None:
         state = self.state
         if self.config.reduction == AUTO and self.reduction > 1.0 and is_look(state.n_iter):
             self._lower_reduction(X)

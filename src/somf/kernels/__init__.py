@@ -59,6 +59,10 @@ class Kernels(Protocol):
         """Return a context that says, if the device is short of memory, what to reduce."""
         ...
 
+    def without_gradients(self) -> AbstractContextManager[None]:
+        """Return a context in which no time is spent on what only gradients would need."""
+        ...
+
     def take(self, store: Array, slots: Ints) -> Array:
         """Return rows of an array, wherever it is stored, as a new array on the device.
 

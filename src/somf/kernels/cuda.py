@@ -116,8 +116,7 @@ def has_room(n_bytes: int) -> bool:
 def memory_explained() -> Iterator[None]:
     """See `Kernels.memory_explained`."""
     try:
-        with torch.inference_mode():  # without the bookkeeping of gradients launches are quicker
-            yield
+        yield
     except torch.OutOfMemoryError as error:
         raise MemoryError(
             "The GPU has not enough memory for this fit. Reduce n_components or batch_size (with "
@@ -130,6 +129,13 @@ def memory_explained() -> Iterator[None]:
         _latest_slots.clear()
         if DEVICE.type == "cuda":
             torch.cuda.empty_cache()
+
+
+@contextmanager
+def without_gradients() -> Iterator[None]:
+    """See `Kernels.without_gradients`; it makes every operation quicker to launch."""
+    with torch.inference_mode():
+        yield
 
 
 def take(store: Any, slots: Ints) -> Any:

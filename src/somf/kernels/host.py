@@ -5,7 +5,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -25,6 +25,7 @@ __all__ = [
     "store",
     "take",
     "to_device",
+    "without_gradients",
     "zeros",
 ]
 
@@ -76,6 +77,11 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
 def memory_explained() -> Iterator[None]:
     """See `Kernels.memory_explained`."""
     yield
+
+
+def without_gradients() -> AbstractContextManager[None]:
+    """See `Kernels.without_gradients`."""
+    return nullcontext()
 
 
 def _reserve(file: int, size: int) -> None:
