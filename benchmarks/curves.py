@@ -223,7 +223,7 @@ def follow(
     n_samples: int,
     batch_size: int,
     seed: int,
-    growth: float = 1.15,
+    growth: float | None = 1.15,
 ) -> Curve:
     """Let a learner go through samples, and return its curve.
 
@@ -238,8 +238,8 @@ def follow(
     batch_size : int
     seed : int
         Of the order of samples.
-    growth : float
-        The samples seen at a look, relative to the look before.
+    growth : float, optional
+        The samples seen at a look, relative to the look before; None is only one, at the end.
     """
     curve, atoms = Curve([0], [0.0], [0.0], [0.0], []), [learner.components]
     seen, compute, wall, cpu = 0, 0.0, 0.0, 0.0
@@ -253,7 +253,8 @@ def follow(
             end, cpu_after = perf_counter(), process_time()
             seen, cpu = seen + len(ids), cpu + cpu_after - cpu_before
             compute, wall = compute + end - loaded, wall + end - begin
-            if seen >= growth * curve.n_samples[-1] or seen == n_samples:
+            is_due = growth is not None and seen >= growth * curve.n_samples[-1]
+            if is_due or seen == n_samples:
                 curve.n_samples.append(seen)
                 curve.compute_seconds.append(compute)
                 curve.wall_seconds.append(wall)

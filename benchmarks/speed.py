@@ -1,6 +1,6 @@
 """How long an iteration takes, how long it would at least have to take, and how peers compare.
 
-    python -m benchmarks.speed [--rounds 5] [--seeds 3] [--no-peers]
+    python -m benchmarks.speed [--rounds 7] [--seeds 3] [--no-peers]
 
 Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
 
@@ -268,16 +268,16 @@ def fit_somf(
 def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
     """Return where one epoch begins and ends."""
     model = MiniBatchDictionaryLearning(
-        K, alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd", random_state=0
+        K, alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd", random_state=seed
     )
     n = source.shape[0]
-    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed, growth=np.inf)
+    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed, growth=None)
 
 
 def fit_spams(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
     """Return where one epoch begins and ends."""
     n, learner = source.shape[0], SpamsLearner(source, init, ALPHA, BATCH)
-    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed, growth=np.inf)
+    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed, growth=None)
 
 
 PEERS = {"SPAMS": fit_spams, "scikit-learn": fit_scikit_learn}
@@ -296,6 +296,7 @@ def measure_peers(X: Array, test: ImagePatches, n_seeds: int) -> dict[str, Any]:
         for r in REDUCTIONS:
             curves[r].append(fit_somf(source, init, evaluate, seed, r))
     return {
+        "seeds": n_seeds,
         "initial objective": median(evaluate(init) for init in starts),
         "peers": {name: compare(curves, name) for name in PEERS},
         "curves": {r: asdict(curves[r][0]) for r in REDUCTIONS},

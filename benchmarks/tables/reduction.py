@@ -17,6 +17,18 @@ def seconds(results: dict[str, Any]) -> str:
     )
 
 
+def first_look(results: dict[str, Any]) -> str:
+    """Return what the look at the start sees."""
+    return table(
+        ("data", "codes from a twelfth of the features cost more by"),
+        ((name, _range(costs)) for name, costs in results["first look"].items()),
+    )
+
+
+def _range(costs: list[float]) -> str:
+    return f"{min(costs):.2%} to {max(costs):.2%}".replace("%", " %")
+
+
 def objectives(results: dict[str, Any]) -> str:
     """Return where fits end."""
     reductions = list(next(iter(results["data"].values())))
