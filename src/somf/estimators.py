@@ -68,8 +68,8 @@ class MatrixFactorization(
     reduction : float or "auto", default=4
         r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
         algorithm of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12 if codes
-        from so few features are good enough, else with 1, and halves it, down to 1, as what is
-        good enough gets stricter with the samples seen.
+        from so few features are good enough, else (and without a penalty) with 1, and halves it,
+        down to 1, as what is good enough gets stricter with the samples seen.
     code_estimator : {"averaged", "masked", "exact"}, default="averaged"
         How codes are computed from a part of the features: from all parts of a sample that have
         been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),

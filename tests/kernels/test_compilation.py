@@ -28,6 +28,8 @@ for real in ("*fp32", "*fp64"):
     weights = dict(gram=real, couplings="*fp64", stride="i32", steps="*fp64", usable="*i1")
     weights |= dict(budget=real, weights=real, m="i32")
     compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 4)
+    del weights["m"]  # 1 is a constant to Triton
+    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK, m=1), 4)
     panel = dict(atoms=real, residual=real, C=real, stride="i32", usable="*i1", budget=real)
     panel |= dict(ratio="*fp64", q="i32", m="i32")
     patches = dict(corners="*i64", offsets="*i64", X=real, rounding="*fp64", p="i32")

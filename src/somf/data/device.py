@@ -98,13 +98,16 @@ class DeviceLoader(Loader):
         """
         coming: deque[tuple[Ints, Any, Any, Any]] = deque()
         stream = torch.cuda.Stream()
-        for ids in batches:
-            with torch.cuda.stream(stream):
-                coming.append((ids, *self._arranged(source.X, ids), stream.record_event()))
-            if len(coming) > BATCHES_AHEAD:
+        try:
+            for ids in batches:
+                with torch.cuda.stream(stream):
+                    coming.append((ids, *self._arranged(source.X, ids), stream.record_event()))
+                if len(coming) > BATCHES_AHEAD:
+                    yield self._arrived(*coming.popleft())
+            while coming:
                 yield self._arrived(*coming.popleft())
-        while coming:
-            yield self._arrived(*coming.popleft())
+        finally:
+            stream.synchronize()  # the device may still write what nobody is going to look at
 
     def _arrived(self, ids: Ints, rows: Any, bad: Any, there: Any) -> Any:
         there.synchronize()
