@@ -262,7 +262,7 @@ def fit_somf(
     model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init)
     n, learner = source.shape[0], SomfLearner(model, source, seed)
     # The curve is convex, and a straight line between looks that are far apart would be late.
-    return follow(learner, evaluate, n, n, BATCH, seed, growth=1.1)
+    return follow(learner, evaluate, n, n, BATCH, seed, growth=1.12)
 
 
 def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:

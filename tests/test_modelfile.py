@@ -78,7 +78,7 @@ def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
 @pytest.mark.parametrize("n_features", [3600, 100])  # halved once, and given up
 def test_a_reduction_that_was_lowered_stays_low_in_a_file(tmp_path, n_features):
     X = planted(600, n_features, 4, noise=0.1)[0]
-    model = DictionaryLearning(4, reduction="auto", n_epochs=3, batch_size=50, random_state=0)
+    model = DictionaryLearning(4, reduction="auto", n_epochs=5, batch_size=50, random_state=0)
     model.fit(X)
     model.save(tmp_path / "model.somf", state=True)
     loaded = somf.load(tmp_path / "model.somf")

@@ -26,7 +26,7 @@ def reduction_of(model):
 
 
 def test_looks_are_at_the_start_then_after_two_cycles_and_get_rare():
-    assert [t for t in range(100) if is_look(t)] == [0, 24, 32, 48, 64, 96]
+    assert [t for t in range(400) if is_look(t)] == [0, 24, 48, 96, 192, 384]
     assert sum(is_look(t) for t in range(100_000)) < 30
 
 

@@ -1,7 +1,7 @@
 """When a reduction that takes care of itself is lowered.
 
 What subsampling saves is known; what it costs is measured now and then. At a *look* the samples of
-a minibatch are coded from all features, and from those of every mask alone. By how much more the
+a minibatch are coded from all features, and from those of a mask alone. By how much more the
 latter codes cost tells how far from the best the fit would come to a halt.
 
 At the start that decides whether features are subsampled at all. It is worth while where features
@@ -22,10 +22,13 @@ SETTLED = 24
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
 
+MASKS_PER_LOOK = 2
+
+
 def is_look(n_iter: int) -> bool:
-    """Return whether it is time for a look: at iterations 0, 24, 32, 48, 64, 96 and so on."""
-    shift = max(0, n_iter.bit_length() - 2)
-    return n_iter == 0 or (n_iter >= SETTLED and n_iter >> shift << shift == n_iter)
+    """Return whether it is time for a look: at iterations 0, 24, 48, 96, 192 and so on."""
+    cycles, rest = divmod(n_iter, SETTLED)
+    return rest == 0 and cycles & (cycles - 1) == 0
 
 
 def tolerance(n_samples_seen: int) -> float:

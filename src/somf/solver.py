@@ -10,7 +10,7 @@ from somf.dictionary import Dictionary
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.masks import BernoulliMasks, BlockMasks, Masks
-from somf.reduction import is_look, tolerance
+from somf.reduction import MASKS_PER_LOOK, is_look, tolerance
 from somf.regression import BlockGrams, GramBook, Quadratic, Regression, StoredGrams
 from somf.state import SampleMemory, State
 from somf.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
@@ -158,13 +158,13 @@ class Solver:
         Returns
         -------
         extra : float
-            The mean over the masks to come, as many as see all features once.
+            The mean over the next masks.
         """
         tol = min(self.config.code_tol, precision / 10)
         everything = self.regression.of_everything(X)
         best = float(self._solve(everything, self._no_code(X), tol).sum())
         costs = []
-        for i in range(int(self.reduction)):
+        for i in range(MASKS_PER_LOOK):
             code, subset = self._no_code(X), self.masks.draw(self.state.n_iter + i, self.reduction)
             self._solve(self.regression.of_subset(X, subset), code, tol)
             costs.append(float(everything.objective(code, self.config.penalty).sum()))
