@@ -1,6 +1,6 @@
 """Whether `reduction="auto"` can be trusted: how long it takes, against fixed reductions.
 
-    python -m benchmarks.reduction [--scenes ../shared/data/aviris_scenes.npy]
+    python -m benchmarks.reduction [--scenes ../shared/data/aviris_scenes.npy] [--data planted]
 
 The data of `benchmarks.defaults` but its photograph, patches of two photographs, the digits (NMF),
 Indian Pines (NMF without a penalty), and all scenes together. What counts are the seconds of
@@ -149,6 +149,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=Path, default=Path("../shared/data/aviris_scenes.npy"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/reduction.json"))
+    parser.add_argument("--data", nargs="+", help="only these; keep what there is of others")
     options = parser.parse_args()
     sources: dict[str, tuple[type, Callable[[], Any], float]] = {
         "Indian Pines": (DictionaryLearning, defaults.aviris, 1),
@@ -169,7 +170,11 @@ def main() -> None:
         "close without penalty": CLOSE_WITHOUT_PENALTY,
     }
     result |= {"first look": {}, "data": {}}
+    if options.data:
+        result = json.loads(options.output.read_text())
     for name, (kind, source, epochs) in sources.items():
+        if options.data and name not in options.data:
+            continue
         data = source()
         looks = [first_look(kind, data, seed) for seed in range(options.seeds)]
         result["first look"][name] = looks

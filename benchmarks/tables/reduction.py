@@ -46,6 +46,11 @@ def _seconds(value: float | None) -> str:
 
 
 def _ratio(found: dict[str, Any]) -> str:
-    fixed = [found[r]["seconds"] for r in ("1", "12") if found[r]["seconds"] is not None]
-    own = found["auto"]["seconds"]
-    return f"{own / min(fixed):.2f}" if fixed and own is not None else "–"
+    """Return how long it takes against the better of the two, and if it is the same fit."""
+    arrived = [r for r in ("1", "12") if found[r]["seconds"] is not None]
+    own = found["auto"]
+    if not arrived or own["seconds"] is None:
+        return "–"
+    better = min(arrived, key=lambda r: float(found[r]["seconds"]))
+    same = ", same iterations" * (own["iterations"] == found[better]["iterations"])
+    return f"{own['seconds'] / found[better]['seconds']:.2f}{same}"
