@@ -26,7 +26,7 @@ def first_look(results: dict[str, Any]) -> str:
 
 
 def _range(costs: list[float]) -> str:
-    return f"{min(costs):.2%} to {max(costs):.2%}".replace("%", " %")
+    return f"{min(costs):.2%} to {max(costs):.2%}".replace("%", "\N{NO-BREAK SPACE}%")
 
 
 def objectives(results: dict[str, Any]) -> str:
@@ -42,7 +42,7 @@ def objectives(results: dict[str, Any]) -> str:
 
 
 def _seconds(value: float | None) -> str:
-    return "never" if value is None else f"{value:.2f} s"
+    return "never" if value is None else f"{value:.2f}\N{NO-BREAK SPACE}s"
 
 
 def _ratio(found: dict[str, Any]) -> str:
