@@ -64,6 +64,25 @@ def in_short(results: dict[str, Any]) -> str:
     ).replace("%", "\N{NO-BREAK SPACE}%")
 
 
+def speedups(results: dict[str, Any]) -> str:
+    """Return the table of the README."""
+    cases = [(PINES, TOLERANCES[PINES][-1], other) for other in (OMF, *PEERS)]
+    cases.append((SCENES, TOLERANCES[SCENES][1], OMF))
+    runs = {name: _runs(results, name) for name in (PINES, SCENES)}
+
+    def sooner(method: str, name: str, tolerance: float, other: str) -> str:
+        target = _targets(runs[name], name)[tolerance]
+        return _sooner(runs[name][method], runs[name][other], target, CPU)
+
+    return table(
+        ("× sooner than", *(f"{other}: {name}, to {t:.1%}" for name, t, other in cases)),
+        (
+            (method, *(sooner(method, *case) for case in cases))
+            for method in (SOMF, "SOMF, r = 12", "exact codes, r = 4")
+        ),
+    ).replace("%", "\N{NO-BREAK SPACE}%")
+
+
 def claims(results: dict[str, Any]) -> str:
     """Return what the paper says of r = 4, next to what was found."""
     names = [name for name in (PINES, SCENES) if name in results["data"]]
@@ -155,8 +174,17 @@ def scenes_speedups(results: dict[str, Any]) -> str:
 
 def pines_peers(results: dict[str, Any]) -> str:
     """Return how many times sooner than peers each method of ours is on Indian Pines."""
-    runs = _runs(results, PINES)
-    targets = _targets(runs, PINES)
+    return _peers(results, PINES)
+
+
+def scenes_peers(results: dict[str, Any]) -> str:
+    """Return the same on the scenes."""
+    return _peers(results, SCENES)
+
+
+def _peers(results: dict[str, Any], name: str) -> str:
+    runs = _runs(results, name)
+    targets = _targets(runs, name)
     cases = [(peer, t) for peer in PEERS if peer in runs for t in targets]
     return table(
         ("× sooner than", *(f"{peer}, to {t:.1%}" for peer, t in cases)),
