@@ -29,6 +29,7 @@ def test_the_examples_for_beginners_run(tmp_path, monkeypatch):
 def test_the_pictures_and_the_report_of_the_docs_are_drawn(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt = pytest.importorskip("matplotlib.pyplot")
+    plt.close("all")  # other tests draw, too
     X = np.random.default_rng(0).random((100, 64))
     model = somf.DictionaryLearning(5, random_state=0).fit(X, validation=0.2)
     text = (DOCS / "pictures.md").read_text()

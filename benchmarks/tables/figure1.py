@@ -10,9 +10,7 @@ from benchmarks.figure1 import (
     MOST_OTHERS,
     OMF,
     PEERS,
-    SCIKIT_LEARN,
     SOMF,
-    SPAMS,
     STYLES,
     TOLERANCES,
 )
