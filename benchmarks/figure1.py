@@ -303,6 +303,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
     axes[0, 0].set_ylabel("objective on test patches")
     axes[0, 0].legend(fontsize=8)
     figure.savefig(path, dpi=130)
+    plt.close(figure)
 
 
 def main() -> None:

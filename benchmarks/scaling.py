@@ -87,6 +87,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     key.set_axis_off()
     key.legend(*axes[0].get_legend_handles_labels(), loc="center", fontsize=10, frameon=False)
     figure.savefig(path, dpi=110)
+    plt.close(figure)
 
 
 def main() -> None:
