@@ -35,6 +35,35 @@ def test_shares_are_disjoint_and_complete_and_of_about_one_size(team, rows):
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
+@pytest.mark.parametrize("size", [None, 1, 7])
+@pytest.mark.parametrize("n_rows", [0, 1, 50])
+def test_every_piece_is_dealt_to_one_member(team, n_rows, size):
+    pieces = team.deal(n_rows, size)
+    taken = team.run(lambda member: [i for s in pieces for i in range(s.start, s.stop)])
+    assert sorted(chain(*taken)) == list(range(n_rows))
+
+
+def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
+    team, everything_is_done = Team(2), threading.Event()
+    pieces = team.deal(40, size=1)
+
+    def work(member):
+        done = []
+        for piece in pieces:
+            if member == 1:  # stays at its first piece until the other is through with all others
+                assert everything_is_done.wait(60)
+            done.append(piece.start)
+        everything_is_done.set()
+        return done
+
+    try:
+        mine, others = team.run(work)
+        assert len(others) <= 1
+        assert sorted(mine + others) == list(range(40))
+    finally:
+        team.close()
+
+
 def test_members_wait_for_each_other(team):
     seen = [0] * team.size
 

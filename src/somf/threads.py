@@ -24,6 +24,9 @@ T = TypeVar("T")
 SMALLEST_SHARED_WORK = 2**21
 """Operations below which sharing work costs more than it saves."""
 
+PIECES_PER_MEMBER = 6
+"""How finely work is cut that goes to whoever is free."""
+
 
 class Team:
     """Some threads that run the same function, each on its share of the work.
@@ -89,6 +92,24 @@ class Team:
                 mine.append(slice(start, stop))
             offset += s.stop - s.start
         return mine
+
+    def deal(self, n_rows: int, size: int | None = None) -> Iterator[slice]:
+        """Return pieces of work for all members, who each take the next when they are free.
+
+        A member whose core is needed for something else, such as reading ahead, then holds up
+        nobody. Not for sums over pieces, whose rounding would depend on who took which.
+
+        Parameters
+        ----------
+        n_rows : int
+        size : int, optional
+            Rows of a piece; by default there are a few pieces for everybody.
+        """
+        if size is None:
+            n_pieces = self.size * PIECES_PER_MEMBER if self.size > 1 else 1
+            size = max(1, -(-n_rows // n_pieces))
+        starts = range(0, n_rows, size)
+        return iter([slice(start, min(start + size, n_rows)) for start in starts])
 
     def scratch(
         self, member: int, name: str, shape: tuple[int, int], dtype: np.dtype[Any]

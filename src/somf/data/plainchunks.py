@@ -71,11 +71,12 @@ class PlainChunks(SlicedSource):
         """Return samples as a new array."""
         rows = np.empty((len(ids), self.shape[1]), dtype=self.dtype)
         team = team_for(rows.size)
+        pieces = team.deal(len(ids), size=1)
 
-        def work(member: int) -> None:
-            for share in team.share((slice(0, len(ids)),), member):
-                for i in range(share.start, share.stop):
-                    self.read(int(ids[i]), int(ids[i]) + 1, rows[i : i + 1])
+        def work(_member: int) -> None:
+            for row in pieces:
+                start = int(ids[row.start])
+                self.read(start, start + 1, rows[row])
 
         team.run(work)
         return rows

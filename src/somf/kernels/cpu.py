@@ -15,7 +15,7 @@ from somf.penalties import AtomBall
 from somf.threads import team_for
 from somf.typing import Array, Matrix, Slices
 
-ROWS_PER_CHUNK = 2048
+ROWS_PER_PIECE = 2048
 """Rows of B that are updated at a time, few enough to stay in the cache."""
 
 
@@ -64,9 +64,10 @@ def combine(weights: Array, grams: Array) -> Array:
     m, (R, k, _) = len(weights), grams.shape
     combined = np.empty((m, k * k), dtype=grams.dtype)
     team = team_for(2 * m * grams.size)
+    pieces = team.deal(m)
 
-    def work(member: int) -> None:
-        for s in team.share((slice(0, m),), member):
+    def work(_member: int) -> None:
+        for s in pieces:
             np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
 
     team.run(work)
@@ -100,18 +101,16 @@ def _square_columns(
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     team = team_for(2 * len(code) * B.size)
+    pieces = team.deal(len(B), ROWS_PER_PIECE)
 
     def work(member: int) -> None:
-        for s in team.share((slice(0, len(B)),), member):
-            if not isinstance(X, np.ndarray):
+        for s in pieces:
+            if isinstance(X, np.ndarray):
+                product = team.scratch(member, "product", B[s].shape, B.dtype)
+                np.matmul(X[:, s].T, code, out=product)
+                _scale_and_add(B[s], decay, product)
+            else:
                 _accumulate_columns(X.indptr, X.indices, X.data, code, decay, s.start, s.stop, B)
-                continue
-            for start in range(s.start, s.stop, ROWS_PER_CHUNK):
-                chunk = slice(start, min(start + ROWS_PER_CHUNK, s.stop))
-                size = (chunk.stop - start, B.shape[1])
-                product = team.scratch(member, "product", size, B.dtype)
-                np.matmul(X[:, chunk].T, code, out=product)
-                _scale_and_add(B[chunk], decay, product)
 
     team.run(work)
 

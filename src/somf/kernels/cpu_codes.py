@@ -22,9 +22,10 @@ def solve_codes(
     l1, l2, positive = penalty.l1, penalty.l2, penalty.positive
     max_sweeps = 0 if penalty.has_closed_form else MAX_SWEEPS
     team = team_for(50 * beta.size * beta.shape[1])
+    pieces = team.deal(len(beta))
 
-    def work(member: int) -> None:
-        for s in team.share((slice(0, len(beta)),), member):
+    def work(_member: int) -> None:
+        for s in pieces:
             mine = grams if len(grams) == 1 else grams[s]
             if penalty.has_closed_form:
                 code[s] = _ridge(mine, beta[s], l2)

@@ -29,10 +29,10 @@ def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> tupl
         X, ids = X[ids].astype(dtype), np.arange(len(ids))
     rows = np.empty((len(ids), len(permutation)), dtype=dtype)
     team = team_for(4 * rows.size)
+    pieces = team.deal(len(ids))
 
-    def work(member: int) -> float:
-        shares = team.share((slice(0, len(ids)),), member)
-        return float(sum(_gather(X, ids[s], permutation, rows[s]) for s in shares))
+    def work(_member: int) -> float:
+        return float(sum(_gather(X, ids[s], permutation, rows[s]) for s in pieces))
 
     return rows, sum(team.run(work))
 
@@ -87,9 +87,10 @@ def cut_patches(
     team = team_for(8 * patches.size)
     is_known = _is_known(image.dtype)
     pixels = image if is_known else image.view(f"u{image.dtype.itemsize}")
+    pieces = team.deal(len(positions))
 
-    def work(member: int) -> None:
-        for s in team.share((slice(0, len(positions)),), member):
+    def work(_member: int) -> None:
+        for s in pieces:
             if is_known:
                 _cut(pixels, positions[s], size[0], size[1], patches[s])
             else:
