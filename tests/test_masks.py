@@ -121,3 +121,14 @@ def test_a_subset_is_never_empty(kind):
 def test_the_permutation_of_block_masks_is_a_permutation():
     np.testing.assert_array_equal(np.sort(BlockMasks(40, 2.0, seed=0).permutation), np.arange(40))
     assert BlockMasks(40, 1.0, seed=0).permutation is None
+
+
+def test_features_are_dealt_to_blocks_at_random_and_lie_in_order_inside_them():
+    masks = BlockMasks(4000, 4.0, seed=0)
+    owner = np.empty(4000, dtype=int)
+    for number, block in enumerate(masks.blocks):
+        features = masks.permutation[block]
+        assert (np.diff(features) > 0).all()
+        owner[features] = number
+    # Neighbours share one of eight blocks in an eighth of all cases.
+    assert 0.08 < (owner[1:] == owner[:-1]).mean() < 0.17

@@ -123,7 +123,7 @@ class Masks(Protocol):
 class BlockMasks:
     """Unions of blocks of features, so that the rows of a subset are few contiguous runs.
 
-    Features are shuffled once and cut into 2⌈r⌉ blocks. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
+    Features are dealt once to 2⌈r⌉ blocks, at random. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
     on average; a cycle deals all blocks in a fresh order, so it visits each feature exactly once.
     A weaker reduction has shorter cycles, and so more blocks per mask.
 
@@ -150,7 +150,9 @@ class BlockMasks:
         self.permutation: Ints | None = None
         self._dealt: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
         if n_blocks > 1:
-            self.permutation = generator(seed, "features").permutation(n_features)
+            shuffled = generator(seed, "features").permutation(n_features)
+            # Inside a block any order will do, and memory is read faster forwards.
+            self.permutation = np.concatenate([np.sort(shuffled[block]) for block in self.blocks])
 
     def draw(self, iteration: int, reduction: float) -> Subset:
         """Return the subset of an iteration at a reduction, the strongest or a weaker one."""

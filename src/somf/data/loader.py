@@ -151,16 +151,12 @@ class Loader:
         return self._sparse(X[picked], ids)
 
     def _dense(self, X: Array, picked: Ints, ids: Ints) -> Array:
-        """Pick rows, permute columns and convert, all in one pass."""
-        if self.permutation is None:
-            rows = np.asarray(X[picked], dtype=self.dtype, order="C")
-        else:
-            from somf.kernels.gather import gather  # Numba is slow to import
+        """Pick rows, permute columns, convert and look for NaN, all in one pass."""
+        from somf.kernels.gather import gather  # Numba is slow to import
 
-            rows, total = gather(X, picked, self.permutation, self.dtype)
-            if np.isfinite(total) and not self.non_negative:
-                return rows  # it has been looked at already
-        self._check(rows, rows, ids)
+        rows, total = gather(X, picked, self.permutation, self.dtype)
+        if self.non_negative or not np.isfinite(total):
+            self._check(rows, rows, ids)
         return rows
 
     def _sparse(self, rows: sp.csr_array, ids: Ints) -> sp.csc_array:

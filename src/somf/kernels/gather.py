@@ -9,14 +9,16 @@ from somf.threads import team_for
 from somf.typing import Array, Ints
 
 
-def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> tuple[Array, float]:
+def gather(
+    X: Array, ids: Ints, permutation: Ints | None, dtype: np.dtype[Any]
+) -> tuple[Array, float]:
     """Return X[ids][:, permutation] in another type, and the sum of its entries.
 
     Parameters
     ----------
     X : ndarray of shape (n, p)
     ids : ndarray of shape (b,)
-    permutation : ndarray of shape (p,)
+    permutation : ndarray of shape (p,), optional
     dtype : numpy.dtype
 
     Returns
@@ -27,11 +29,13 @@ def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> tupl
     """
     if not _is_known(X.dtype):
         X, ids = X[ids].astype(dtype), np.arange(len(ids))
-    rows = np.empty((len(ids), len(permutation)), dtype=dtype)
+    rows = np.empty((len(ids), X.shape[1]), dtype=dtype)
     team = team_for(4 * rows.size)
     pieces = team.deal(len(ids))
 
     def work(_member: int) -> float:
+        if permutation is None:
+            return float(sum(_copy(X, ids[s], rows[s]) for s in pieces))
         return float(sum(_gather(X, ids[s], permutation, rows[s]) for s in pieces))
 
     return rows, sum(team.run(work))
@@ -40,6 +44,20 @@ def gather(X: Array, ids: Ints, permutation: Ints, dtype: np.dtype[Any]) -> tupl
 def _is_known(dtype: np.dtype[Any]) -> bool:
     """Return whether Numba can read a type: not in another byte order, not of half precision."""
     return dtype.isnative and (dtype.kind in "iub" or dtype.itemsize in (4, 8))
+
+
+@jit
+def _copy(X: Array, ids: Ints, rows: Array) -> float:
+    total = 0.0
+    for i in range(len(ids)):
+        row = X[ids[i]]
+        row_total = rows.dtype.type(0)
+        for column in range(len(row)):
+            entry = rows.dtype.type(row[column])
+            rows[i, column] = entry
+            row_total += entry
+        total += row_total
+    return total
 
 
 @jit
