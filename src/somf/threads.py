@@ -56,7 +56,8 @@ class Team:
 
         def guarded(member: int) -> T:
             try:
-                return work(member)
+                with _alone():  # all threads have work already
+                    return work(member)
             except BaseException:
                 self._barrier.abort()  # nobody shall wait for this one
                 raise
@@ -136,6 +137,15 @@ class Team:
 
 ALONE = Team(1, is_shared=True)
 _current: ContextVar[Team] = ContextVar("team", default=ALONE)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    token = _current.set(ALONE)
+    try:
+        yield
+    finally:
+        _current.reset(token)
 
 
 def team_for(work: int) -> Team:

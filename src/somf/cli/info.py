@@ -113,9 +113,8 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
     n, p = source.shape
     some = source.rows(np.linspace(0, n - 1, min(n, N_SAMPLES)).astype(np.int64))
     dense = some if isinstance(some, np.ndarray) else some.toarray()
-    is_sparse = isinstance(source, CsrSource)
     return {
-        "what": "a sparse matrix" if is_sparse else "a matrix",
+        "what": "a sparse matrix" if source.is_sparse else "a matrix",
         "samples": n,
         "features": p,
         "dtype": source.dtype.name,

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 
 from somf.data.loader import Loader, check_finite
 from somf.data.patches import ImagePatches
 from somf.data.readahead import read_ahead
-from somf.data.source import ArraySource, Source
+from somf.data.source import ArraySource, Fetched, Source
 from somf.data.uploading import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.kernels import cuda
 from somf.kernels.cuda_patches import cut_patches
@@ -86,7 +85,7 @@ class DeviceLoader(Loader):
         with self._planned(batches) as (fetch, n_ahead):
 
             def load(ids: Ints) -> Any:
-                return self._prepare(*fetch(ids)(), ids)
+                return self._prepare(fetch(ids), ids)
 
             with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
                 yield minibatches
@@ -113,7 +112,8 @@ class DeviceLoader(Loader):
         there.synchronize()
         return self._checked(rows, int(bad) == 0, ids)
 
-    def _prepare(self, X: Array | sp.csr_array, picked: Ints, ids: Ints) -> Any:
+    def _prepare(self, fetched: Fetched, ids: Ints) -> Any:
+        X, picked = fetched(slice(0, len(ids)))
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
                 rows, bad = self._arranged(X, picked)

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
 from somf.data.readahead import read_ahead
-from somf.data.source import Source
-from somf.typing import Array, Ints, Matrix, Rows
+from somf.data.source import Fetched, Source
+from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
@@ -82,9 +82,10 @@ class Loader:
         """
         with _no_end_of_iteration(self.source):
             if self.source.chunk_starts is None:
-                return self._prepare(*self.source.fetch(ids)(), ids)
+                return self._prepare(self.source.fetch(ids), ids)
             # Not by `fetch`, which has whole chunks read: here nobody asks for their other rows.
-            return self._prepare(self.source.rows(ids), np.arange(len(ids)), ids)
+            rows, places = self.source.rows(ids), np.arange(len(ids))
+            return self._prepare(lambda part: (rows, places[part]), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
@@ -110,12 +111,10 @@ class Loader:
             self._planned(batches) as (fetch, n_ahead),
             read_ahead(fetch, batches, n_ahead) as fetched,
         ):
-            yield (self._prepare(*f(), i) for f, i in zip(fetched, batches, strict=True))
+            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
 
     @contextmanager
-    def _planned(
-        self, batches: Sequence[Ints]
-    ) -> Iterator[tuple[Callable[[Ints], Callable[[], tuple[Rows, Ints]]], int]]:
+    def _planned(self, batches: Sequence[Ints]) -> Iterator[tuple[Callable[[Ints], Fetched], int]]:
         """Give `Source.fetch` for these minibatches, and how many of them to fetch in advance.
 
         It is to be called once for each, in order.
@@ -125,12 +124,12 @@ class Loader:
         memory, self._memory = self._memory, None  # for one stream at a time
         buffer = ChunkBuffer(self.source, batches, n_ahead, memory) if self._keeps_chunks else None
 
-        def fetch(ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
+        def fetch(ids: Ints) -> Fetched:
             with _no_end_of_iteration(self.source):
                 if buffer is None:
                     return self.source.fetch(ids)
-                found = buffer.take(ids)
-                return lambda: found
+                rows, places = buffer.take(ids)
+                return lambda part: (rows, places[part])
 
         yield fetch, n_ahead
         # Not after an error, when a thread may still be reading into it.
@@ -144,17 +143,19 @@ class Loader:
         is_read_by_rows = source.parts_are_cheap and has_cheap_rows
         return source.chunk_starts is not None and not is_read_by_rows
 
-    def _prepare(self, X: Rows, picked: Ints, ids: Ints) -> Matrix:
-        """Make a minibatch of some rows of X, which are those of some samples."""
-        if isinstance(X, np.ndarray):
-            return self._dense(X, picked, ids)
+    def _prepare(self, fetched: Fetched, ids: Ints) -> Matrix:
+        """Make a minibatch of samples."""
+        if not self.source.is_sparse:
+            return self._dense(fetched, ids)
+        X, picked = fetched(slice(0, len(ids)))
         return self._sparse(X[picked], ids)
 
-    def _dense(self, X: Array, picked: Ints, ids: Ints) -> Array:
+    def _dense(self, fetched: Fetched, ids: Ints) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
         from somf.kernels.gather import gather  # Numba is slow to import
 
-        rows, total = gather(X, picked, self.permutation, self.dtype)
+        shape = (len(ids), self.source.shape[1])
+        rows, total = gather(fetched, shape, self.permutation, self.dtype)
         if self.non_negative or not np.isfinite(total):
             self._check(rows, rows, ids)
         return rows

@@ -1,13 +1,12 @@
 """Patches of an image, cut out when they are needed."""
 
 import os
-from collections.abc import Callable
 
 import numpy as np
 
 from somf.data.images import open_image
 from somf.data.mapping import Mapping, is_mapped
-from somf.data.source import Source
+from somf.data.source import Fetched, Source
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array, Ints
 
@@ -138,7 +137,7 @@ class ImagePatches(Source):
         size = (self.patch_shape[0], self.patch_shape[1])
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
-    def fetch(self, ids: Ints) -> Callable[[], tuple[Array, Ints]]:
+    def fetch(self, ids: Ints) -> Fetched:
         """Ask the system to read, if the image is mapped; patches are cut when they are needed."""
         if not self.is_in_memory:
             down, right = self.image.strides[:2]
@@ -146,7 +145,7 @@ class ImagePatches(Source):
             lines = self.positions[ids] @ np.array([down, right])
             offsets = lines[:, None] + down * np.arange(height)
             self._mapping.will_need(offsets.ravel(), width * right)
-        return lambda: (self.rows(ids), np.arange(len(ids)))
+        return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def __repr__(self) -> str:
         return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"

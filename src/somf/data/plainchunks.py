@@ -2,7 +2,6 @@
 
 import os
 from abc import abstractmethod
-from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 
 from somf.data.chunks import buffered_chunks
 from somf.data.sliced import SlicedSource
-from somf.threads import team_for
+from somf.data.source import Fetched
 from somf.typing import Array, Ints
 
 
@@ -41,8 +40,8 @@ class PlainChunks(SlicedSource):
         self._most_announced = 2 * buffered_chunks(self)
         self._lock = Lock()
 
-    def fetch(self, ids: Ints) -> Callable[[], tuple[Array, Ints]]:
-        """Ask the system to read whole chunks; rows are read, by all threads, when needed."""
+    def fetch(self, ids: Ints) -> Fetched:
+        """Ask the system to read whole chunks; rows are read when they are needed."""
         for number in np.unique(np.searchsorted(self._edges, ids, side="right") - 1).tolist():
             if self._is_news(number):
                 start, stop = self._edges[number : number + 2].tolist()
@@ -51,7 +50,7 @@ class PlainChunks(SlicedSource):
                     self._will_need(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )
-        return lambda: (self.rows(ids), np.arange(len(ids)))
+        return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def _is_news(self, chunk: int) -> bool:
         """Return whether a chunk has not been asked for lately, and take note of it.
@@ -70,15 +69,8 @@ class PlainChunks(SlicedSource):
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
         rows = np.empty((len(ids), self.shape[1]), dtype=self.dtype)
-        team = team_for(rows.size)
-        pieces = team.deal(len(ids), size=1)
-
-        def work(_member: int) -> None:
-            for row in pieces:
-                start = int(ids[row.start])
-                self.read(start, start + 1, rows[row])
-
-        team.run(work)
+        for i, row in enumerate(ids.tolist()):
+            self.read(row, row + 1, rows[i : i + 1])
         return rows
 
     def read(self, start: int, stop: int, out: Array) -> None:

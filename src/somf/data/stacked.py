@@ -1,12 +1,12 @@
 """Several sources as one matrix."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data.chunks import runs
-from somf.data.source import CsrSource, Source
+from somf.data.source import Fetched, Source
 from somf.typing import Array, Ints, Rows
 
 
@@ -28,7 +28,7 @@ class StackedSource(Source):
                     f"{name!r} must have {parts[0].shape[1]} features like {names[0]!r}, "
                     f"got {part.shape[1]}."
                 )
-            if isinstance(part, CsrSource) != isinstance(parts[0], CsrSource):
+            if part.is_sparse != parts[0].is_sparse:
                 raise ValueError(
                     f"{name!r} must be of one kind with {names[0]!r}: one of them is sparse."
                 )
@@ -37,6 +37,7 @@ class StackedSource(Source):
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.is_in_memory = all(part.is_in_memory for part in parts)
+        self.is_sparse = parts[0].is_sparse
         self.parts_are_cheap = all(p.parts_are_cheap or p.chunk_starts is None for p in parts)
         longest = max(_longest_chunk(part) for part in parts)
         if longest:
@@ -55,28 +56,32 @@ class StackedSource(Source):
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples, whichever sources they are in, as a new array."""
-        shares, back = self._share_out(ids)
-        return self._join([part.rows(own) for part, own in shares])[back]
+        shares = self._share_out(ids)
+        back = np.argsort(np.concatenate([places for _, _, places in shares]))
+        return self._join([source.rows(own) for source, own, _ in shares])[back]
 
-    def fetch(self, ids: Ints) -> Callable[[], tuple[Rows, Ints]]:
+    def fetch(self, ids: Ints) -> Fetched:
         """Let every source do its waiting now."""
-        shares, back = self._share_out(ids)
-        fetched = [part.fetch(own) for part, own in shares]
+        shares = self._share_out(ids)
+        fetched = [(source.fetch(own), places) for source, own, places in shares]
 
-        def gather() -> tuple[Rows, Ints]:
-            found = [function() for function in fetched]
-            return self._join([X[picked] for X, picked in found]), back
+        def gather(part: slice) -> tuple[Rows, Ints]:
+            found, order = [], []
+            for own, places in fetched:
+                mine = slice(*np.searchsorted(places, (part.start, part.stop)).tolist())
+                X, picked = own(mine)
+                found.append(X[picked])
+                order.append(places[mine])
+            return self._join(found), np.argsort(np.concatenate(order))
 
         return gather
 
-    def _share_out(self, ids: Ints) -> tuple[list[tuple[Source, Ints]], Ints]:
-        """Return sources with the rows that they have, and where all of them go when joined."""
+    def _share_out(self, ids: Ints) -> list[tuple[Source, Ints, Ints]]:
+        """Return sources, the rows of each that are wanted, and where among all rows these are."""
         owners = np.searchsorted(self.starts, ids, side="right") - 1
-        order = np.argsort(owners, kind="stable")
-        back = np.empty_like(order)
-        back[order] = np.arange(len(order))
         present = np.unique(owners).tolist() or [0]
-        return [(self.parts[o], ids[owners == o] - self.starts[o]) for o in present], back
+        places = {owner: np.flatnonzero(owners == owner) for owner in present}
+        return [(self.parts[o], ids[at] - self.starts[o], at) for o, at in places.items()]
 
     def _join(self, found: list[Rows]) -> Rows:
         if isinstance(found[0], np.ndarray):

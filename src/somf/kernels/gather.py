@@ -1,5 +1,6 @@
 """From rows as they are stored to rows as they are needed, samples shared out among threads."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,19 @@ from somf.typing import Array, Ints
 
 
 def gather(
-    X: Array, ids: Ints, permutation: Ints | None, dtype: np.dtype[Any]
+    fetched: Callable[[slice], tuple[Array, Ints]],
+    shape: tuple[int, int],
+    permutation: Ints | None,
+    dtype: np.dtype[Any],
 ) -> tuple[Array, float]:
-    """Return X[ids][:, permutation] in another type, and the sum of its entries.
+    """Return rows, their columns permuted, in another type, and the sum of all entries.
 
     Parameters
     ----------
-    X : ndarray of shape (n, p)
-    ids : ndarray of shape (b,)
+    fetched : callable
+        Given a slice of the rows, it returns an array and where in it they are.
+    shape : tuple of (int, int)
+        Of all rows.
     permutation : ndarray of shape (p,), optional
     dtype : numpy.dtype
 
@@ -27,16 +33,21 @@ def gather(
     total : float
         Not finite if one of the entries is not, or if they are huge.
     """
-    if not _is_known(X.dtype):
-        X, ids = X[ids].astype(dtype), np.arange(len(ids))
-    rows = np.empty((len(ids), X.shape[1]), dtype=dtype)
+    rows = np.empty(shape, dtype=dtype)
     team = team_for(4 * rows.size)
-    pieces = team.deal(len(ids))
+    pieces = team.deal(shape[0])
 
     def work(_member: int) -> float:
-        if permutation is None:
-            return float(sum(_copy(X, ids[s], rows[s]) for s in pieces))
-        return float(sum(_gather(X, ids[s], permutation, rows[s]) for s in pieces))
+        total = 0.0
+        for s in pieces:
+            X, ids = fetched(s)
+            if not _is_known(X.dtype):
+                X, ids = X[ids].astype(dtype), np.arange(len(ids))
+            if permutation is None:
+                total += _copy(X, ids, rows[s])
+            else:
+                total += _gather(X, ids, permutation, rows[s])
+        return total
 
     return rows, sum(team.run(work))
 
