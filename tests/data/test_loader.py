@@ -93,8 +93,7 @@ def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):
     source = open_source(written_in_chunks(tmp_path, "HDF5", rows))
     asked = []
     monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
-    X, picked = source.fetch(np.array([3, 17, 34]))(slice(0, 3))
-    np.testing.assert_array_equal(X[picked], rows[[3, 17, 34]])
+    source.will_need(np.array([3, 17, 34]))
     assert asked == [(0, 0, 960), (1, 4 * 240, 960), (3, 4 * 240, 240)]
 
 

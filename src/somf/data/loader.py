@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
 from somf.data.readahead import read_ahead
 from somf.data.source import Fetched, Source
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Ints, Matrix, Rows
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
@@ -82,17 +83,16 @@ class Loader:
         """
         with _no_end_of_iteration(self.source):
             if self.source.chunk_starts is None:
-                return self._prepare(self.source.fetch(ids), ids)
-            # Not by `fetch`, which has whole chunks read: here nobody asks for their other rows.
-            rows, places = self.source.rows(ids), np.arange(len(ids))
-            return self._prepare(lambda part: (rows, places[part]), ids)
+                self.source.will_need(ids)  # of chunks nobody is going to want the other rows
+            return self._prepare(self.source.fetch(ids), ids)
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
-        """Give an iterator over minibatches, read ahead in a thread of its own where that pays.
+        """Give an iterator over minibatches, which are read ahead.
 
-        That thread does the waiting, and as little computing as possible: all threads are busy with
-        the current minibatch. Where everything is in memory there is nothing to wait for.
+        Where everything is in memory there is nothing to wait for. Where the system reads what it
+        is asked for, it is asked in good time. Else the waiting is for a thread of its own, which
+        computes as little as possible: all threads are busy with the current minibatch.
 
         Parameters
         ----------
@@ -107,11 +107,36 @@ class Loader:
         if self.source.is_in_memory:
             yield map(self.load, batches)
             return
-        with (
-            self._planned(batches) as (fetch, n_ahead),
-            read_ahead(fetch, batches, n_ahead) as fetched,
-        ):
-            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
+        with self._planned(batches) as (fetch, n_ahead):
+            if self.source.is_read_by_system and not self._keeps_chunks:
+                asked = self._ask_ahead(fetch, batches, n_ahead)
+                yield (self._prepare(f, ids) for f, ids in zip(asked, batches, strict=True))
+                return
+
+            def ask_and_fetch(ids: Ints) -> Fetched:
+                self.source.will_need(ids)
+                return fetch(ids)
+
+            with read_ahead(ask_and_fetch, batches, n_ahead) as fetched:
+                yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
+
+    def _ask_ahead(
+        self, fetch: Callable[[Ints], Fetched], batches: Sequence[Ints], n_ahead: int
+    ) -> Iterator[Fetched]:
+        """Yield minibatches; whoever takes a part of one asks for as much of a later one.
+
+        To ask takes the system half as long as to read from its cache. In a thread of its own that
+        would hold up those that compute, one at a time; so they share it.
+        """
+        for ids in batches[:n_ahead]:
+            self.source.will_need(ids)
+        for number, ids in enumerate(batches):
+            later = batches[number + n_ahead] if number + n_ahead < len(batches) else ids[:0]
+            yield partial(self._take_and_ask, fetch(ids), later)
+
+    def _take_and_ask(self, fetched: Fetched, later: Ints, part: slice) -> tuple[Rows, Ints]:
+        self.source.will_need(later[part])
+        return fetched(part)
 
     @contextmanager
     def _planned(self, batches: Sequence[Ints]) -> Iterator[tuple[Callable[[Ints], Fetched], int]]:

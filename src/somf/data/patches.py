@@ -98,6 +98,7 @@ class ImagePatches(Source):
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
             self._mapping = Mapping(image)
+        self.is_read_by_system = not self.is_in_memory
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")
@@ -137,14 +138,17 @@ class ImagePatches(Source):
         size = (self.patch_shape[0], self.patch_shape[1])
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Ask the system to read, if the image is mapped; patches are cut when they are needed."""
+    def will_need(self, ids: Ints) -> None:
+        """Ask the system to read, if the image is mapped."""
         if not self.is_in_memory:
             down, right = self.image.strides[:2]
             height, width = self.patch_shape[:2]
             lines = self.positions[ids] @ np.array([down, right])
             offsets = lines[:, None] + down * np.arange(height)
             self._mapping.will_need(offsets.ravel(), width * right)
+
+    def fetch(self, ids: Ints) -> Fetched:
+        """Leave patches to be cut when they are needed."""
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from abc import abstractmethod
+from contextlib import suppress
 from threading import Lock
 from typing import Any
 
@@ -28,6 +29,7 @@ class PlainChunks(SlicedSource):
     """
 
     parts_are_cheap = True
+    is_read_by_system = True
 
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
@@ -40,16 +42,19 @@ class PlainChunks(SlicedSource):
         self._most_announced = 2 * buffered_chunks(self)
         self._lock = Lock()
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Ask the system to read whole chunks; rows are read when they are needed."""
+    def will_need(self, ids: Ints) -> None:
+        """Ask the system to read the chunks in which samples are, whole."""
         for number in np.unique(np.searchsorted(self._edges, ids, side="right") - 1).tolist():
             if self._is_news(number):
                 start, stop = self._edges[number : number + 2].tolist()
                 chunk, skipped = divmod(start, self._rows_per_chunk)
-                with self._naming_the_file(start, stop):
+                with suppress(OSError, ValueError):
                     self._will_need(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )
+
+    def fetch(self, ids: Ints) -> Fetched:
+        """Leave rows to be read when they are needed."""
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def _is_news(self, chunk: int) -> bool:

@@ -43,6 +43,9 @@ class Source(ABC):
         Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
     is_sparse : bool
         Whether rows are in CSR form.
+    is_read_by_system : bool
+        Whether the system reads what `will_need` asks for while others compute; if not, somebody
+        has to wait for the disk in `fetch`.
     """
 
     shape: tuple[int, int]
@@ -51,6 +54,7 @@ class Source(ABC):
     parts_are_cheap: bool = False
     is_in_memory: bool = False
     is_sparse: bool = False
+    is_read_by_system: bool = False
 
     @property
     def entries_per_row(self) -> float:
@@ -68,6 +72,16 @@ class Source(ABC):
         Returns
         -------
         X : ndarray or csr_array of shape (b, p)
+        """
+
+    def will_need(self, ids: Ints) -> None:  # noqa: B027 (there may be nobody to ask)
+        """Ask the system to begin to read samples, without waiting for them.
+
+        What is wrong with them is left to whoever reads them.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (b,)
         """
 
     def fetch(self, ids: Ints) -> Fetched:
@@ -120,6 +134,7 @@ class ArraySource(Source):
         self.is_in_memory = not is_mapped(X)
         if not self.is_in_memory:
             self._mapping = Mapping(X)
+            self.is_read_by_system = True
             if abs(X.strides[0]) < abs(X.strides[1]):
                 self.chunk_starts = np.arange(0, X.shape[0], _neighbours(X))
 
@@ -127,10 +142,13 @@ class ArraySource(Source):
         """Return samples as a new array."""
         return np.asarray(self.X[ids])
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Ask the system to read, if the array is mapped; rows are used where they are."""
-        if not self.is_in_memory:
+    def will_need(self, ids: Ints) -> None:
+        """Ask the system to read, if the array is mapped and samples are contiguous."""
+        if not self.is_in_memory and self.chunk_starts is None:
             self._mapping.will_need(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
+
+    def fetch(self, ids: Ints) -> Fetched:
+        """Leave rows where they are."""
         return lambda part: (np.asarray(self.X), ids[part])
 
     def read(self, start: int, stop: int, out: Array) -> None:
