@@ -14,7 +14,9 @@ ratio to the fit from memory is that of the same round.
 
 Beside them stands what the system takes for itself, in seconds of a core: all bytes of the files
 read in pieces, in random order, by a program that does nothing else; and, for compressed files,
-what the libraries take to read them in order.
+what the libraries take to read them in order. And by what factor a loop of nothing but matrix
+products slows down, on all cores, beside a thread that reads cold files as fast as a fit consumes
+them: no fit from the disk can be expected to do better.
 """
 
 import argparse
@@ -23,9 +25,11 @@ import mmap
 import os
 import resource
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
+from threading import Event, Thread
 from time import perf_counter
 from typing import Any
 
@@ -36,11 +40,13 @@ from benchmarks.scenes import indian_pines
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
 from somf.data import open_source
+from somf.threads import team_for, threads
 
 CHUNK_ROWS = 16
 PATCH_BYTES = 51_200 * 4
 REDUCTIONS = (4, 12)
 FLOORS = "seconds of a core for reading alone"
+BESIDE = "factor by which products slow down beside reading"
 COMPRESSED = ("HDF5, gzip", "Zarr, zstd")
 
 
@@ -174,12 +180,62 @@ def floors(sources: dict[str, tuple[Callable[[], Any], list[Path]]]) -> dict[str
     return result
 
 
+def products_per_second(seconds: float = 2.0) -> float:
+    """Return how often all threads together finish a matrix product."""
+    factors = [np.random.default_rng(i).random((25_600, 100), dtype=np.float32) for i in (0, 1)]
+    B, n_done = np.ones((100, BATCH), dtype=np.float32), 0
+    with threads(None):
+        team = team_for(2**60)
+        begin = perf_counter()
+        while perf_counter() - begin < seconds:
+            team.run(lambda member: factors[member % 2] @ B)
+            n_done += 1
+        return n_done / (perf_counter() - begin)
+
+
+@contextmanager
+def reading(files: list[Path], piece: int, rate: float) -> Iterator[None]:
+    """Let a thread read files in pieces, in random order, at a rate in MB/s."""
+    places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
+    order = np.random.default_rng(0).permutation(len(places)).tolist()
+    room, is_over = bytearray(piece), Event()
+
+    def read() -> None:
+        begin, size = perf_counter(), 0
+        for number in order:
+            path, at = places[number]
+            file = os.open(path, os.O_RDONLY)
+            size += os.preadv(file, [room], at)
+            os.close(file)
+            if is_over.wait(max(0.0, begin + size / rate / 1e6 - perf_counter())):
+                return
+
+    thread = Thread(target=read)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def slowed_down(files: list[Path], piece: int, rate: float, n_rounds: int) -> dict[str, float]:
+    """Return by what factor products slow down beside reading from the disk."""
+    factors = []
+    for _ in range(n_rounds):
+        alone = products_per_second()
+        forget(files)
+        with reading(files, piece, rate):
+            factors.append(alone / products_per_second())
+    return summary(factors)
+
+
 def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     """Return seconds of an epoch from every kind of source, warm and cold."""
     sources = write(folder, n)
     fit(sources["memory"][0]()[:200], 4)  # compile
     fit(sources["patches in memory"][0](), 4)
-    result: dict[str, Any] = {FLOORS: floors(sources)}
+    result: dict[str, Any] = {FLOORS: floors(sources), BESIDE: {}}
     for reduction in REDUCTIONS:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
@@ -197,6 +253,19 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
                 name: _row(times, rates, name, n) for name in sources if times[name]
             }
             print_table(f"r = {reduction}, {state}", result[f"r = {reduction}, {state}"])
+        result[BESIDE][f"r = {reduction}"] = {
+            name: slowed_down(
+                sources[name][1],
+                piece_of(name),
+                n
+                * PATCH_BYTES
+                / 1e6
+                / result[f"r = {reduction}, cold"]["memory"]["seconds"]["median"],
+                n_rounds,
+            )
+            for name in ("memory map", "HDF5", "Zarr")
+        }
+        print(f"  products beside reading: {result[BESIDE]}")
     return result
 
 
@@ -260,7 +329,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(Path(folder), options.samples, options.rounds)
-    cases = {case: rows for case, rows in result.items() if case != FLOORS}
+    cases = {case: rows for case, rows in result.items() if case not in (FLOORS, BESIDE)}
     needed = options.samples * 51_200 * 4 / 1e6
     report = {
         "machine": facts(),
@@ -273,6 +342,7 @@ def main() -> None:
             case: needed / rows["memory"]["seconds"]["median"] for case, rows in cases.items()
         },
         FLOORS: result[FLOORS],
+        BESIDE: result[BESIDE],
         "cases": cases,
     }
     options.output.write_text(json.dumps(report, indent=1) + "\n")
