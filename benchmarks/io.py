@@ -16,7 +16,7 @@ Beside them stands what the system takes for itself, in seconds of a core: all b
 read in pieces, in random order, by a program that does nothing else; and, for compressed files,
 what the libraries take to read them in order. And by what factor a loop of nothing but matrix
 products slows down, on all cores, beside a thread that reads cold files as fast as a fit consumes
-them: no fit from the disk can be expected to do better.
+them.
 """
 
 import argparse
@@ -26,10 +26,11 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from threading import Event, Thread
+from threading import Event
 from time import perf_counter
 from typing import Any
 
@@ -180,7 +181,7 @@ def floors(sources: dict[str, tuple[Callable[[], Any], list[Path]]]) -> dict[str
     return result
 
 
-def products_per_second(seconds: float = 2.0) -> float:
+def products_per_second(seconds: float) -> float:
     """Return how often all threads together finish a matrix product."""
     factors = [np.random.default_rng(i).random((25_600, 100), dtype=np.float32) for i in (0, 1)]
     B, n_done = np.ones((100, BATCH), dtype=np.float32), 0
@@ -210,23 +211,24 @@ def reading(files: list[Path], piece: int, rate: float) -> Iterator[None]:
             if is_over.wait(max(0.0, begin + size / rate / 1e6 - perf_counter())):
                 return
 
-    thread = Thread(target=read)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(read)
+        try:
+            yield
+        finally:
+            is_over.set()
+            done.result()
 
 
 def slowed_down(files: list[Path], piece: int, rate: float, n_rounds: int) -> dict[str, float]:
     """Return by what factor products slow down beside reading from the disk."""
     factors = []
+    seconds = 0.8 * sum(path.stat().st_size for path in files) / 1e6 / rate  # it lasts for longer
     for _ in range(n_rounds):
-        alone = products_per_second()
+        alone = products_per_second(seconds)
         forget(files)
         with reading(files, piece, rate):
-            factors.append(alone / products_per_second())
+            factors.append(alone / products_per_second(seconds))
     return summary(factors)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from somf.masks import Subset
+from somf.threads import Team, _current
 from somf.typing import Array, Ints
 
 
@@ -30,3 +31,14 @@ def listed(subset: Subset) -> Ints:
     if isinstance(subset.rows, tuple):
         return np.concatenate([np.arange(s.start, s.stop) for s in subset.rows])
     return subset.rows
+
+
+@pytest.fixture(params=[1, 3], ids=["alone", "shared"])
+def shared_team(request, monkeypatch):
+    """Let threads share even the smallest work."""
+    monkeypatch.setattr("somf.threads.SMALLEST_SHARED_WORK", 0)
+    team = Team(request.param)
+    token = _current.set(team)
+    yield team
+    _current.reset(token)
+    team.close()

@@ -227,6 +227,18 @@ def test_a_state_that_cannot_be_is_refused_by_name(toy, tmp_path, name, value):
         somf.load(path)
 
 
+def test_a_state_with_another_order_inside_of_blocks_goes_on_as_well(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, reduction=3, random_state=0).fit(toy)
+    model.save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    backwards = np.concatenate([block[::-1] for block in np.split(np.arange(60), 6)])
+    rows = ("state.permutation", "state.D", "state.B")
+    tensorfile.write(path, tensors | {name: tensors[name][backwards] for name in rows}, text)
+    again = somf.load(path).partial_fit(toy[:50])
+    np.testing.assert_allclose(again.components_, model.partial_fit(toy[:50]).components_)
+
+
 def test_parameters_that_do_not_fit_the_model_are_not_saved(toy, tmp_path):
     model = DictionaryLearning(5, random_state=0).fit(toy)
     with pytest.raises(ValueError, match="n_components must be that of the fit, 5"):

@@ -45,7 +45,7 @@ def test_every_piece_is_dealt_to_one_member(team, n_rows, size):
 
 def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
     team, everything_is_done = Team(2), threading.Event()
-    pieces = team.deal(40, size=1)
+    pieces = team.deal(40, most=1)
 
     def work(member):
         done = []
@@ -62,6 +62,13 @@ def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
         assert sorted(mine + others) == list(range(40))
     finally:
         team.close()
+
+
+def test_work_inside_of_shared_work_is_not_shared_again(shared_team):
+    assert team_for(10**9) is shared_team
+    found = shared_team.run(lambda member: team_for(10**9))
+    assert shared_team.size == 1 or all(team is ALONE for team in found)
+    assert team_for(10**9) is shared_team
 
 
 def test_members_wait_for_each_other(team):

@@ -137,5 +137,7 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
         raise ValueError(f"its reduction has been halved {state.n_halvings} times")
     solver = Solver(replace(config, device="cpu"), state)  # it is as it came from the file
-    masks = solver.masks
-    state.check(masks.permutation, len(masks.blocks), solver.remembered_gram_size)
+    masks = masks_for(config, n_features, state.seed)  # as they were before blocks were united
+    order = masks.permutation
+    dealt = None if order is None else [order[block] for block in masks.blocks]
+    state.check(dealt, len(solver.masks.blocks), solver.remembered_gram_size)

@@ -228,13 +228,14 @@ class State:
         counters = {"n_halvings": 0} | counters  # absent in files of older versions
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
 
-    def check(self, permutation: Ints | None, n_blocks: int, gram_size: int) -> None:
+    def check(self, dealt: list[Ints] | None, n_blocks: int, gram_size: int) -> None:
         """Raise ValueError unless this is a state that a fit can have left, whoever has written it.
 
         Parameters
         ----------
-        permutation : ndarray of shape (p,), or None
-            What the seed says that it must be.
+        dealt : list of ndarray, optional
+            The features that the seed has dealt to each block, in order; inside a block older
+            versions had them in another one. None if features are in the order of the data.
         n_blocks : int
         gram_size : int
             Numbers that a sample remembers of its Gram matrix; 0 if nothing is averaged.
@@ -260,10 +261,7 @@ class State:
         }
         arrays = self.arrays()
         given = arrays.pop("permutation", None)
-        same = given is permutation is None or (
-            given is not None and permutation is not None and np.array_equal(given, permutation)
-        )
-        if not same:
+        if not _is_dealt(given, dealt):
             raise ValueError("the permutation of its state is not that of its seed")
         for name, array in arrays.items():
             is_integer = name.removeprefix("memory.") in INTEGERS
@@ -276,6 +274,16 @@ class State:
             len(np.unique(self.memory.ids)) < n or self.memory.n_visits.min(initial=0) < 0
         ):
             raise ValueError("its state remembers samples that cannot be")
+
+
+def _is_dealt(permutation: Array | None, dealt: list[Ints] | None) -> bool:
+    """Return whether a permutation has the features of every block where they belong."""
+    if permutation is None or dealt is None:
+        return permutation is None and dealt is None
+    if permutation.shape != (sum(map(len, dealt)),):
+        return False
+    found = np.split(permutation, np.cumsum([len(block) for block in dealt])[:-1])
+    return all(np.array_equal(np.sort(a), b) for a, b in zip(found, dealt, strict=True))
 
 
 def _all_finite(array: Array) -> bool:

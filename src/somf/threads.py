@@ -94,7 +94,7 @@ class Team:
             offset += s.stop - s.start
         return mine
 
-    def deal(self, n_rows: int, size: int | None = None) -> Iterator[slice]:
+    def deal(self, n_rows: int, most: int | None = None) -> Iterator[slice]:
         """Return pieces of work for all members, who each take the next when they are free.
 
         A member whose core is needed for something else, such as reading ahead, then holds up
@@ -103,12 +103,11 @@ class Team:
         Parameters
         ----------
         n_rows : int
-        size : int, optional
-            Rows of a piece; by default there are a few pieces for everybody.
+        most : int, optional
+            Rows of a piece, at most. There are a few pieces for everybody.
         """
-        if size is None:
-            n_pieces = self.size * PIECES_PER_MEMBER if self.size > 1 else 1
-            size = max(1, -(-n_rows // n_pieces))
+        n_pieces = self.size * PIECES_PER_MEMBER if self.size > 1 else 1
+        size = max(1, min(-(-n_rows // n_pieces), most or n_rows))
         starts = range(0, n_rows, size)
         return iter([slice(start, min(start + size, n_rows)) for start in starts])
 

@@ -1,11 +1,14 @@
 """Type, columns and checks of minibatches."""
 
+import mmap
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.data import Loader, as_source, open_source
+from somf.data import Loader, Source, as_source, open_source
+from somf.data.mapping import CAN_ASK
 
 X = np.random.default_rng(0).standard_normal((20, 6)) * np.array([1, 0, 1, 1, 0, 1])
 
@@ -85,6 +88,65 @@ def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
     assert sorted(asked) == [(chunk, 0, 10 * 30 * 8) for chunk in range(20)]
     np.testing.assert_array_equal(loader.load(np.array([190, 3])), rows[[190, 3]])
     assert len(asked) == 20  # for two rows no chunk is read as a whole
+
+
+def test_the_system_is_asked_for_every_sample_once_and_some_minibatches_ahead(
+    tmp_path, monkeypatch, shared_team
+):
+    rows = np.random.default_rng(0).standard_normal((100, 300))
+    np.save(tmp_path / "X.npy", rows)
+    source = open_source(tmp_path / "X.npy")
+    monkeypatch.setattr("somf.data.loader.AHEAD_BYTES", 3 * 10 * 300 * 8)
+    asked = []
+    monkeypatch.setattr(source, "will_need", lambda ids: asked.extend(ids.tolist()))
+    order = np.random.default_rng(1).permutation(100)
+    with Loader(source, rows.dtype).stream(np.split(order, 10)) as minibatches:
+        assert asked == []
+        for number, minibatch in enumerate(minibatches):
+            np.testing.assert_array_equal(minibatch, rows[order[10 * number : 10 * number + 10]])
+            assert sorted(asked) == sorted(order[: 10 * (number + 4)].tolist())
+
+
+@pytest.mark.skipif(not CAN_ASK, reason="the system takes no advice about maps")
+def test_what_the_system_is_asked_for_are_whole_pages_of_the_map(tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", np.ones((50, 3000)))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")[10:]
+    asked = []
+    monkeypatch.setattr("somf.data.mapping._madvise", lambda: lambda *call: asked.append(call))
+    as_source(X).will_need(np.array([0, 39, 7]))
+    begin = X.__array_interface__["data"][0]
+    for (start, length, _), row in zip(asked, (0, 39, 7), strict=True):
+        first = begin + 24_000 * row
+        assert start % mmap.PAGESIZE == 0
+        assert first - mmap.PAGESIZE < start <= first
+        assert start + length == first + 24_000
+
+
+class Odd(Source):
+    """Gives something else than it promises."""
+
+    def __init__(self, given):
+        self.shape, self.dtype, self.given = (20, 6), np.dtype(float), given
+
+    def rows(self, ids):
+        return self.given(X[ids])
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (lambda rows: rows[:, :-1], "must be of shape"),
+        (lambda rows: np.hstack([rows, rows]), "must be of shape"),
+        (lambda rows: rows[:-1], "must be of shape"),
+        (lambda rows: rows.ravel(), "must be of shape"),
+        (sp.csr_array, "is_sparse"),
+    ],
+    ids=["narrow", "wide", "few", "flat", "sparse"],
+)
+@pytest.mark.parametrize("permutation", [None, np.arange(6)], ids=["in order", "permuted"])
+def test_rows_that_are_not_what_a_source_promises_are_refused(given, error, permutation):
+    with pytest.raises((ValueError, TypeError), match=error):
+        Loader(Odd(given), X.dtype, permutation).load(np.array([3, 7, 1]))
 
 
 def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):

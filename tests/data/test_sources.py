@@ -13,6 +13,7 @@ from somf.data import (
     ArraySource,
     CsrSource,
     ImagePatches,
+    Loader,
     SlicedSource,
     Source,
     StackedSource,
@@ -95,6 +96,14 @@ class SourceContract:
                 out = np.empty((stop - start, source.shape[1]), dtype=source.dtype)
                 source.read(start, stop, out)
                 np.testing.assert_array_equal(out, source.rows(np.arange(start, stop)))
+
+    def test_minibatches_are_the_rows_whoever_takes_them(self, made, shared_team):
+        source, _ = made
+        order = np.random.default_rng(0).permutation(source.shape[0])
+        batches = np.split(order, range(5, len(order), 5))
+        with Loader(source, np.dtype(np.float64)).stream(batches) as minibatches:
+            for batch, found in zip(batches, minibatches, strict=True):
+                np.testing.assert_array_equal(dense(found), dense(source.rows(batch)))
 
     def test_a_source_is_its_own_source(self, made):
         assert as_source(made[0]) is made[0]

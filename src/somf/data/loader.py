@@ -114,7 +114,8 @@ class Loader:
                 return
 
             def ask_and_fetch(ids: Ints) -> Fetched:
-                self.source.will_need(ids)
+                if not self._keeps_chunks:
+                    self.source.will_need(ids)
                 return fetch(ids)
 
             with read_ahead(ask_and_fetch, batches, n_ahead) as fetched:

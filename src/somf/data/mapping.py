@@ -10,6 +10,9 @@ import numpy as np
 
 from somf.typing import Array, Ints
 
+CAN_ASK = hasattr(mmap, "MADV_WILLNEED")
+"""Whether the system takes advice about maps."""
+
 LARGEST_USE = 2**28
 """Bytes of a map that are used before its pages are given up."""
 
@@ -41,7 +44,7 @@ class Mapping:
         length : int
             How many bytes there are to read at each; views that run backwards have none.
         """
-        if length <= 0 or not hasattr(mmap, "MADV_WILLNEED"):
+        if length <= 0 or not CAN_ASK:
             return
         for address in (self.address + offsets).tolist():
             start = address - address % mmap.PAGESIZE
@@ -66,7 +69,10 @@ def _madvise() -> Callable[[int, int, int], int]:
 
     Nobody else can compute meanwhile, which made a fit take a fifth longer.
     """
-    function = ctypes.CDLL(None).madvise
+    try:
+        function = ctypes.CDLL(None).madvise
+    except (OSError, AttributeError):  # an interpreter that is linked statically
+        return lambda *_: -1
     function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     return cast(Callable[[int, int, int], int], function)
 

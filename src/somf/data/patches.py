@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from somf.data.images import open_image
-from somf.data.mapping import Mapping, is_mapped
+from somf.data.mapping import CAN_ASK, Mapping, is_mapped
 from somf.data.source import Fetched, Source
 from somf.tensorfile import DamagedFileError
 from somf.typing import Array, Ints
@@ -98,7 +98,7 @@ class ImagePatches(Source):
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
             self._mapping = Mapping(image)
-        self.is_read_by_system = not self.is_in_memory
+        self.is_read_by_system = CAN_ASK and not self.is_in_memory
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")

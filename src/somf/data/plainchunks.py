@@ -29,7 +29,7 @@ class PlainChunks(SlicedSource):
     """
 
     parts_are_cheap = True
-    is_read_by_system = True
+    is_read_by_system = hasattr(os, "posix_fadvise")
 
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
@@ -48,13 +48,15 @@ class PlainChunks(SlicedSource):
             if self._is_news(number):
                 start, stop = self._edges[number : number + 2].tolist()
                 chunk, skipped = divmod(start, self._rows_per_chunk)
-                with suppress(OSError, ValueError):
+                with suppress(Exception):
                     self._will_need(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )
 
     def fetch(self, ids: Ints) -> Fetched:
-        """Leave rows to be read when they are needed."""
+        """Leave rows to be read when they are needed, if the system can read ahead."""
+        if not self.is_read_by_system:
+            return super().fetch(ids)
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def _is_news(self, chunk: int) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.mapping import Mapping, is_mapped
+from somf.data.mapping import CAN_ASK, Mapping, is_mapped
 from somf.typing import Array, Ints, Rows
 
 MAPPED_AROUND = 2**16
@@ -87,9 +87,9 @@ class Source(ABC):
     def fetch(self, ids: Ints) -> Fetched:
         """Do the waiting for a disk now; return a function that does the computing.
 
-        A loader calls this in the background, some minibatches ahead, and the function when the
-        samples are needed, from all threads, each for a few samples at a time: what has to be
-        copied twice is still in the cache the second time.
+        A loader calls this in the background, some minibatches ahead, unless the source is read by
+        the system; and the function when the samples are needed, from all threads at the same time,
+        for a few samples each: what has to be copied twice is still in the cache the second time.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class ArraySource(Source):
         self.is_in_memory = not is_mapped(X)
         if not self.is_in_memory:
             self._mapping = Mapping(X)
-            self.is_read_by_system = True
+            self.is_read_by_system = CAN_ASK
             if abs(X.strides[0]) < abs(X.strides[1]):
                 self.chunk_starts = np.arange(0, X.shape[0], _neighbours(X))
 

@@ -75,6 +75,8 @@ class StackedSource(Source):
             found, order = [], []
             for own, places in fetched:
                 mine = slice(*np.searchsorted(places, (part.start, part.stop)).tolist())
+                if mine.start == mine.stop and part.start < part.stop:
+                    continue
                 X, picked = own(mine)
                 found.append(X[picked])
                 order.append(places[mine])

@@ -15,7 +15,7 @@ from somf.penalties import AtomBall
 from somf.threads import team_for
 from somf.typing import Array, Matrix, Slices
 
-ROWS_PER_PIECE = 2048
+MOST_ROWS = 2048
 """Rows of B that are updated at a time, few enough to stay in the cache."""
 
 
@@ -64,10 +64,9 @@ def combine(weights: Array, grams: Array) -> Array:
     m, (R, k, _) = len(weights), grams.shape
     combined = np.empty((m, k * k), dtype=grams.dtype)
     team = team_for(2 * m * grams.size)
-    pieces = team.deal(m)
 
-    def work(_member: int) -> None:
-        for s in pieces:
+    def work(member: int) -> None:
+        for s in team.share((slice(0, m),), member):
             np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
 
     team.run(work)
@@ -101,7 +100,7 @@ def _square_columns(
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     team = team_for(2 * len(code) * B.size)
-    pieces = team.deal(len(B), ROWS_PER_PIECE)
+    pieces = team.deal(len(B), MOST_ROWS)
 
     def work(member: int) -> None:
         for s in pieces:

@@ -35,7 +35,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 
 def _blocks(n_atoms: int, size: int) -> list[slice]:
-    """Cut the atoms into blocks of the given size; a small rest goes to the last of them."""
+    """Cut atoms into blocks of the given size; a rest up to half of that goes to the last."""
     edges = [*range(0, max(n_atoms - size // 2, 1), size), n_atoms]
     return [slice(a, b) for a, b in pairwise(edges)]
 

@@ -23,11 +23,13 @@ def solve_codes(
     max_sweeps = 0 if penalty.has_closed_form else MAX_SWEEPS
     team = team_for(50 * beta.size * beta.shape[1])
     pieces = team.deal(len(beta))
+    if penalty.has_closed_form and len(grams) == 1:
+        code[:] = _ridge(grams, beta, l2)  # one system for all
 
     def work(_member: int) -> None:
         for s in pieces:
             mine = grams if len(grams) == 1 else grams[s]
-            if penalty.has_closed_form:
+            if penalty.has_closed_form and len(grams) > 1:
                 code[s] = _ridge(mine, beta[s], l2)
             _descend(
                 mine,

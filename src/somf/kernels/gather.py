@@ -31,7 +31,8 @@ def gather(
     -------
     rows : ndarray of shape (b, p)
     total : float
-        Not finite if one of the entries is not, or if they are huge.
+        Not finite if one of the entries is not, or if they are huge. Its rounding depends on who
+        took which rows.
     """
     rows = np.empty(shape, dtype=dtype)
     team = team_for(4 * rows.size)
@@ -41,6 +42,7 @@ def gather(
         total = 0.0
         for s in pieces:
             X, ids = fetched(s)
+            _check(X, ids, (s.stop - s.start, shape[1]))
             if not _is_known(X.dtype):
                 X, ids = X[ids].astype(dtype), np.arange(len(ids))
             if permutation is None:
@@ -50,6 +52,19 @@ def gather(
         return total
 
     return rows, sum(team.run(work))
+
+
+def _check(X: Any, ids: Ints, shape: tuple[int, int]) -> None:
+    """Raise unless an array has what was asked for: compiled functions do not look."""
+    if not isinstance(X, np.ndarray):
+        raise TypeError(
+            f"rows of a source must be an array unless its is_sparse is True, got {type(X)}."
+        )
+    is_inside = not len(ids) or (ids.min() >= 0 and ids.max() < len(X))
+    if (len(ids), *X.shape[1:]) != shape or not is_inside:
+        raise ValueError(
+            f"rows of a source must be of shape {shape} for {shape[0]} samples, got {X.shape}."
+        )
 
 
 def _is_known(dtype: np.dtype[Any]) -> bool:
