@@ -13,6 +13,9 @@ from somf.typing import Array, Ints
 BAND_ENTRIES = 2**24
 """Entries of an image that are looked at at once when no-data pixels are searched for."""
 
+SMALL_IMAGE = 2**28
+"""Bytes up to which an image is read as a whole: patches overlap, and soon all of it is needed."""
+
 
 class ImagePatches(Source):
     """All patches of an image or cube, one sample each, none of them stored.
@@ -99,6 +102,7 @@ class ImagePatches(Source):
         if not self.is_in_memory:
             self._mapping = Mapping(image)
         self.is_read_by_system = CAN_ASK and not self.is_in_memory
+        self._is_asked_for = False
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
         counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")
@@ -139,8 +143,13 @@ class ImagePatches(Source):
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
     def will_need(self, ids: Ints) -> None:
-        """Ask the system to read, if the image is mapped."""
-        if not self.is_in_memory:
+        """Ask the system to read, if the image is mapped; a small one as a whole, and once."""
+        if self.is_in_memory or self._is_asked_for:
+            return
+        if self.image.flags.c_contiguous and self.image.nbytes <= SMALL_IMAGE:
+            self._is_asked_for = True
+            self._mapping.will_need(np.zeros(1, dtype=np.int64), self.image.nbytes)
+        else:
             down, right = self.image.strides[:2]
             height, width = self.patch_shape[:2]
             lines = self.positions[ids] @ np.array([down, right])

@@ -75,6 +75,10 @@ def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
     return ZarrSource(array, transposed, path)
 
 
+MOST_NAMES = 2**12
+"""Names of files that are remembered, many more than chunks are in use at a time."""
+
+
 class ZarrSource(SlicedSource):
     """An array in a folder, which must still be there when it is read.
 
@@ -108,6 +112,10 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     path : str
     """
 
+    def __init__(self, X: Any, path: str) -> None:
+        super().__init__(X, path=path)
+        self._names: dict[int, str] = {}
+
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
         if not hasattr(os, "posix_fadvise"):
             return
@@ -137,7 +145,13 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
             os.close(file)
 
     def _name(self, chunk: int) -> str:
-        return f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
+        name = self._names.get(chunk)
+        if name is None:  # the library takes longer than the system to open the file
+            if len(self._names) >= MOST_NAMES:
+                self._names.clear()
+            key = self.X.metadata.encode_chunk_key((chunk, 0))
+            name = self._names[chunk] = f"{self._folder}/{key}"
+        return name
 
 
 def _is_raw(array: Any) -> bool:
