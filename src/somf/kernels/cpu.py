@@ -81,7 +81,7 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
         total = np.zeros(X.shape[0], dtype=X.dtype)
         for s in team.share(rows, member):
             if isinstance(X, np.ndarray):
-                total += np.einsum("ij,ij->i", X[:, s], X[:, s])
+                total += (X[:, None, s] @ X[:, s, None]).ravel()  # faster than einsum
             else:
                 _square_columns(X.indptr, X.indices, X.data, s.start, s.stop, total)
         return total
