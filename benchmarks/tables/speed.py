@@ -107,8 +107,8 @@ def start(results: dict[str, Any]) -> str:
     return paragraph(
         f"The objective at the start is {results['initial objective']:.5f}. Medians over "
         f"{results['seeds']} seeds, each with its own initial atoms and order of samples (which "
-        "SPAMS draws by itself), and the extremes. Codes here are the default, averaged, which in a "
-        "first epoch are masked ones. If iterations at "
+        "SPAMS draws by itself), and the extremes. Codes here are the default, averaged, which in "
+        "a first epoch are masked ones. If iterations at "
         f"r = 12 took no more than their floor, it would be {sooner * max(1.0, twelve):.0f} times "
         "sooner than SPAMS."
     )
