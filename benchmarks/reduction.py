@@ -13,6 +13,7 @@ import argparse
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -160,9 +161,8 @@ def main() -> None:
         "Indian Pines, NMF": (NMF, pines_without_penalty, 0.5),
     }
     if options.scenes.exists():
-        airport = lambda: defaults.scenes(options.scenes)  # noqa: E731
-        sources["airport"] = (DictionaryLearning, airport, 1)
-        sources["scenes"] = (DictionaryLearning, lambda: all_scenes(options.scenes), 1)
+        sources["airport"] = (DictionaryLearning, partial(defaults.scenes, options.scenes), 1)
+        sources["scenes"] = (DictionaryLearning, partial(all_scenes, options.scenes), 1)
     result: dict[str, Any] = {
         "machine": facts(),
         "seeds": options.seeds,

@@ -274,7 +274,7 @@ def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator, seed: int
     return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed, growth=None)
 
 
-def fit_spams(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:  # noqa: ARG001
+def fit_spams(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:  # noqa: ARG001 (like the others)
     """Return where one epoch begins and ends, in one call: SPAMS draws samples by itself."""
     everything, learner = np.arange(source.shape[0]), SpamsLearner(source, init, ALPHA, BATCH)
     X = learner.load(everything)

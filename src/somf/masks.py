@@ -167,8 +167,8 @@ class BlockMasks:
 
     def _deal(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        if len(self.blocks) == 1:
-            return [Subset((self.blocks[0],), (0,), 1.0)] * length
+        if len(self.blocks) == 1:  # nothing to shuffle, and a generator takes its time
+            return [Subset((self.blocks[0],), (0,), 1.0)]
         order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
         subsets = []
         for part in np.array_split(order, length):

@@ -21,8 +21,8 @@ SETTLED = 24
 """Iterations after which every part of the atoms has been updated twice at the strongest reduction.
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
-
 MASKS_PER_LOOK = 2
+"""Masks over which a look takes the mean."""
 
 
 def is_look(n_iter: int) -> bool:

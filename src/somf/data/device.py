@@ -85,9 +85,7 @@ class DeviceLoader(Loader):
         with self._planned(batches) as (fetch, n_ahead):
 
             def load(ids: Ints) -> Any:
-                if not self._keeps_chunks:
-                    self.source.will_need(ids)
-                return self._prepare(fetch(ids), ids)
+                return self._prepare(self._ask_and_fetch(fetch, ids), ids)
 
             with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
                 yield minibatches

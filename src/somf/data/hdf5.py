@@ -111,7 +111,7 @@ class PlainDataset(PlainChunks):
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
         start = self._offset(chunk)
-        if start is not None and hasattr(os, "posix_fadvise"):
+        if start is not None:
             os.posix_fadvise(self._file, start + offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:

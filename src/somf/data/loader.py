@@ -112,13 +112,7 @@ class Loader:
                 asked = self._ask_ahead(fetch, batches, n_ahead)
                 yield (self._prepare(f, ids) for f, ids in zip(asked, batches, strict=True))
                 return
-
-            def ask_and_fetch(ids: Ints) -> Fetched:
-                if not self._keeps_chunks:
-                    self.source.will_need(ids)
-                return fetch(ids)
-
-            with read_ahead(ask_and_fetch, batches, n_ahead) as fetched:
+            with read_ahead(partial(self._ask_and_fetch, fetch), batches, n_ahead) as fetched:
                 yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
 
     def _ask_ahead(
@@ -126,8 +120,8 @@ class Loader:
     ) -> Iterator[Fetched]:
         """Yield minibatches; whoever takes a part of one asks for as much of a later one.
 
-        To ask takes the system half as long as to read from its cache. In a thread of its own that
-        would hold up those that compute, one at a time; so they share it.
+        To ask takes the system a while. In a thread of its own that would hold up those that
+        compute, one at a time; so they share it.
         """
         for ids in batches[:n_ahead]:
             self.source.will_need(ids)
@@ -138,6 +132,12 @@ class Loader:
     def _take_and_ask(self, fetched: Fetched, later: Ints, part: slice) -> tuple[Rows, Ints]:
         self.source.will_need(later[part])
         return fetched(part)
+
+    def _ask_and_fetch(self, fetch: Callable[[Ints], Fetched], ids: Ints) -> Fetched:
+        """Ask for a whole minibatch before waiting for its first sample."""
+        if not self._keeps_chunks:
+            self.source.will_need(ids)
+        return fetch(ids)
 
     @contextmanager
     def _planned(self, batches: Sequence[Ints]) -> Iterator[tuple[Callable[[Ints], Fetched], int]]:

@@ -46,9 +46,10 @@ class Mapping:
         """
         if length <= 0 or not CAN_ASK:
             return
+        madvise = _madvise()
         for address in (self.address + offsets).tolist():
             start = address - address % mmap.PAGESIZE
-            _madvise()(start, address + length - start, mmap.MADV_WILLNEED)
+            madvise(start, address + length - start, mmap.MADV_WILLNEED)
         self.use(len(offsets) * length)
 
     def use(self, n_bytes: int) -> None:

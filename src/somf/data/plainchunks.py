@@ -44,11 +44,13 @@ class PlainChunks(SlicedSource):
 
     def will_need(self, ids: Ints) -> None:
         """Ask the system to read the chunks in which samples are, whole."""
+        if not self.is_read_by_system:
+            return
         for number in np.unique(np.searchsorted(self._edges, ids, side="right") - 1).tolist():
             if self._is_news(number):
                 start, stop = self._edges[number : number + 2].tolist()
                 chunk, skipped = divmod(start, self._rows_per_chunk)
-                with suppress(Exception):
+                with suppress(Exception):  # whoever reads the rows will name the file
                     self._will_need(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )

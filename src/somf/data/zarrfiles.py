@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,9 @@ from somf.data.guard import (
 from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
 from somf.typing import Array
+
+MOST_NAMES = 2**12
+"""Names of files that are remembered, many more than chunks are in use at a time."""
 
 
 def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
@@ -75,10 +78,6 @@ def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
     return ZarrSource(array, transposed, path)
 
 
-MOST_NAMES = 2**12
-"""Names of files that are remembered, many more than chunks are in use at a time."""
-
-
 class ZarrSource(SlicedSource):
     """An array in a folder, which must still be there when it is read.
 
@@ -117,9 +116,7 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         self._names: dict[int, str] = {}
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
-        if not hasattr(os, "posix_fadvise"):
-            return
-        with suppress(FileNotFoundError), self._opened(chunk) as file:
+        with self._opened(chunk) as file:
             os.posix_fadvise(file, offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:

@@ -74,6 +74,7 @@ def _is_known(dtype: np.dtype[Any]) -> bool:
 
 @jit
 def _copy(X: Array, ids: Ints, rows: Array) -> float:
+    """Do what `_gather` does with columns in order, in less than half of the time."""
     total = 0.0
     for i in range(len(ids)):
         row = X[ids[i]]
