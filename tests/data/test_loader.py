@@ -67,7 +67,7 @@ def test_a_fit_does_not_depend_on_how_chunks_are_read(tmp_path, monkeypatch, kin
     monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 4 * 10 * 30 * 4)
     fits = []
     for smallest in (1, 2**40):  # by rows, and by chunks that are kept
-        monkeypatch.setattr("somf.data.loader.LARGE_ROW", smallest)
+        monkeypatch.setattr("somf.data.source.LARGE_ROW", smallest)
         model = DictionaryLearning(4, n_epochs=3, batch_size=7, random_state=0)
         fits.append(model.fit(open_source(path)))
     np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
@@ -77,7 +77,7 @@ def test_a_fit_does_not_depend_on_how_chunks_are_read(tmp_path, monkeypatch, kin
 def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
     rows = np.random.default_rng(0).standard_normal((200, 30))
     source = open_source(written_in_chunks(tmp_path, kind, rows))
-    monkeypatch.setattr("somf.data.loader.LARGE_ROW", 1)
+    monkeypatch.setattr("somf.data.source.LARGE_ROW", 1)
     asked = []
     monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
     loader = Loader(source, rows.dtype)

@@ -82,7 +82,8 @@ class DeviceLoader(Loader):
             return
         # Chunks are kept and given up in the order of minibatches: a matter for one thread.
         n_threads = 1 if self._keeps_chunks else READING_THREADS
-        with self._planned(batches) as (fetch, n_ahead):
+        n_ahead = self._n_ahead(batches)
+        with self._planned(batches, n_ahead) as fetch:
 
             def load(ids: Ints) -> Any:
                 return self._prepare(self._ask_and_fetch(fetch, ids), ids)

@@ -110,20 +110,24 @@ class PlainDataset(PlainChunks):
         self._offsets: dict[int, int | None] = {}
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
-        start = self._offset(chunk)
+        start = self._start(chunk)
         if start is not None:
             os.posix_fadvise(self._file, start + offset, length, os.POSIX_FADV_WILLNEED)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        start = self._offset(chunk)
+        start = self._start(chunk)
         if start is None:
             return False
         if os.preadv(self._file, [out], start + offset) != len(out):
             raise ValueError("the file ends before them.")  # the library would give zeros
         return True
 
-    def _offset(self, chunk: int) -> int | None:
-        """Return where a chunk is in the file, or None if it was never written."""
+    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
+        start = self._start(chunk)
+        return None if start is None else (f"/proc/self/fd/{self._file}", start)
+
+    def _start(self, chunk: int) -> int | None:
+        """Return where in the file a chunk is, or None if it was never written."""
         if chunk not in self._offsets:  # the library takes its time, and the interpreter with it
             found = self.X.id.get_chunk_info_by_coord((chunk * self._rows_per_chunk, 0))
             is_whole = found.byte_offset is not None and found.size == self._chunk_bytes

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.asking import Asking
 from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
 from somf.data.readahead import read_ahead
 from somf.data.source import Fetched, Source
-from somf.typing import Array, Ints, Matrix, Rows
+from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that are held at once by a pass in order (64 MB in float64)."""
@@ -22,9 +23,6 @@ AHEAD_BYTES = 2**26
 
 LEAST_AHEAD, MOST_AHEAD = 2, 16
 """… but not less or more than these."""
-
-LARGE_ROW = 2**14
-"""Bytes from which on a row is worth a call of the system to read it."""
 
 
 class Loader:
@@ -54,6 +52,7 @@ class Loader:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
         self._memory: Array | None = None  # of chunks, kept from one epoch to the next
+        self._asking = Asking(source)
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -107,31 +106,18 @@ class Loader:
         if self.source.is_in_memory:
             yield map(self.load, batches)
             return
-        with self._planned(batches) as (fetch, n_ahead):
-            if self.source.is_read_by_system and not self._keeps_chunks:
-                asked = self._ask_ahead(fetch, batches, n_ahead)
-                yield (self._prepare(f, ids) for f, ids in zip(asked, batches, strict=True))
-                return
-            with read_ahead(partial(self._ask_and_fetch, fetch), batches, n_ahead) as fetched:
-                yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
+        is_asked = self.source.is_read_by_system and not self._keeps_chunks
+        reading = self._asking.ahead if is_asked else self._in_background
+        with reading(batches, self._n_ahead(batches)) as fetched:
+            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
 
-    def _ask_ahead(
-        self, fetch: Callable[[Ints], Fetched], batches: Sequence[Ints], n_ahead: int
-    ) -> Iterator[Fetched]:
-        """Yield minibatches; whoever takes a part of one asks for as much of a later one.
-
-        To ask takes the system a while. In a thread of its own that would hold up those that
-        compute, one at a time; so they share it.
-        """
-        for ids in batches[:n_ahead]:
-            self.source.will_need(ids)
-        for number, ids in enumerate(batches):
-            later = batches[number + n_ahead] if number + n_ahead < len(batches) else ids[:0]
-            yield partial(self._take_and_ask, fetch(ids), later)
-
-    def _take_and_ask(self, fetched: Fetched, later: Ints, part: slice) -> tuple[Rows, Ints]:
-        self.source.will_need(later[part])
-        return fetched(part)
+    @contextmanager
+    def _in_background(self, batches: Sequence[Ints], n_ahead: int) -> Iterator[Iterator[Fetched]]:
+        with (
+            self._planned(batches, n_ahead) as fetch,
+            read_ahead(partial(self._ask_and_fetch, fetch), batches, n_ahead) as fetched,
+        ):
+            yield fetched
 
     def _ask_and_fetch(self, fetch: Callable[[Ints], Fetched], ids: Ints) -> Fetched:
         """Ask for a whole minibatch before waiting for its first sample."""
@@ -140,13 +126,10 @@ class Loader:
         return fetch(ids)
 
     @contextmanager
-    def _planned(self, batches: Sequence[Ints]) -> Iterator[tuple[Callable[[Ints], Fetched], int]]:
-        """Give `Source.fetch` for these minibatches, and how many of them to fetch in advance.
-
-        It is to be called once for each, in order.
-        """
-        size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
-        n_ahead = min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
+    def _planned(
+        self, batches: Sequence[Ints], n_ahead: int
+    ) -> Iterator[Callable[[Ints], Fetched]]:
+        """Give `Source.fetch` for these minibatches, to be called once for each, in order."""
         memory, self._memory = self._memory, None  # for one stream at a time
         buffer = ChunkBuffer(self.source, batches, n_ahead, memory) if self._keeps_chunks else None
 
@@ -157,17 +140,20 @@ class Loader:
                 rows, places = buffer.take(ids)
                 return lambda part: (rows, places[part])
 
-        yield fetch, n_ahead
+        yield fetch
         # Not after an error, when a thread may still be reading into it.
         self._memory = None if buffer is None else buffer.rows
+
+    def _n_ahead(self, batches: Sequence[Ints]) -> int:
+        """Return how many minibatches to read in advance."""
+        size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
+        return min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
 
     @property
     def _keeps_chunks(self) -> bool:
         """Whether chunks are kept in memory until their last row is used."""
-        source = self.source
-        has_cheap_rows = source.shape[1] * source.dtype.itemsize >= LARGE_ROW
-        is_read_by_rows = source.parts_are_cheap and has_cheap_rows
-        return source.chunk_starts is not None and not is_read_by_rows
+        is_read_by_rows = self.source.parts_are_cheap and self.source.has_large_rows
+        return self.source.chunk_starts is not None and not is_read_by_rows
 
     def _prepare(self, fetched: Fetched, ids: Ints) -> Matrix:
         """Make a minibatch of samples."""

@@ -2,9 +2,11 @@
 
 import ctypes
 import mmap
+import os
+import weakref
 from collections.abc import Callable
-from functools import cache
-from typing import cast
+from functools import cache, cached_property
+from typing import Any, cast
 
 import numpy as np
 
@@ -31,7 +33,8 @@ class Mapping:
         assert found is not None
         self.map = found
         self.address = _address(X)
-        self.is_shared = _mode(X) in {"r", "r+", "w+"}
+        self._memmap = _memmap_behind(X)
+        self.is_shared = self._memmap is not None and self._memmap.mode in {"r", "r+", "w+"}
         self.n_used = 0
 
     def will_need(self, offsets: Ints, length: int) -> None:
@@ -63,6 +66,21 @@ class Mapping:
             self.map.madvise(mmap.MADV_DONTNEED)
             self.n_used = 0
 
+    @cached_property
+    def file(self) -> tuple[str | None, int]:
+        """A path to the file, whatever becomes of its name, and where in it the array begins.
+
+        There is no path unless the map can only be read, and so has what the file has.
+        """
+        memmap = self._memmap
+        if memmap is None or memmap.mode != "r" or memmap.filename is None:
+            return None, 0
+        file = os.open(memmap.filename, os.O_RDONLY)
+        weakref.finalize(self, os.close, file)
+        if os.fstat(file).st_ino != _inode(self.address):
+            return None, 0  # there is another one in its place by now
+        return f"/proc/self/fd/{file}", memmap.offset + self.address - _address(memmap)
+
 
 @cache
 def _madvise() -> Callable[[int, int, int], int]:
@@ -90,14 +108,25 @@ def _map_behind(X: Array) -> mmap.mmap | None:
     return base if isinstance(base, mmap.mmap) else None
 
 
-def _mode(X: Array) -> str | None:
-    """Return how the map behind an array was opened, as far as NumPy knows."""
+def _memmap_behind(X: Array) -> "np.memmap[Any, Any] | None":
+    """Return the array with which NumPy opened a map; its views repeat what it says of itself."""
     base: object = X
     while isinstance(base, np.ndarray):
-        if isinstance(base, np.memmap):
-            return str(base.mode)
+        if isinstance(base, np.memmap) and isinstance(base.base, mmap.mmap):
+            return base
         base = base.base
     return None
+
+
+def _inode(address: int) -> int:
+    """Return which file is mapped at an address, as Linux knows it."""
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            where, _, _, _, inode, *_ = line.split()
+            start, stop = (int(end, 16) for end in where.split("-"))
+            if start <= address < stop:
+                return int(inode)
+    raise FileNotFoundError("there is no map at this address.")
 
 
 def _address(X: Array) -> int:

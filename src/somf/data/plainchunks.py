@@ -61,6 +61,17 @@ class PlainChunks(SlicedSource):
             return super().fetch(ids)
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
+    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+        """Return where in the files of chunks samples are, if these have been written."""
+        places = []
+        for row in ids.tolist():
+            chunk, skipped = divmod(row, self._rows_per_chunk)
+            place = self._locate_chunk(chunk)
+            if place is None:
+                return None
+            places.append((place[0], place[1] + skipped * self._row_bytes))
+        return places
+
     def _is_news(self, chunk: int) -> bool:
         """Return whether a chunk has not been asked for lately, and take note of it.
 
@@ -92,6 +103,10 @@ class PlainChunks(SlicedSource):
             )
         if not is_read:
             super().read(start, stop, out)
+
+    @abstractmethod
+    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
+        """Return in which file a chunk is, and where, unless it was never written."""
 
     @abstractmethod
     def _will_need(self, chunk: int, offset: int, length: int) -> None:

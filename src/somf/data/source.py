@@ -17,6 +17,9 @@ MAPPED_AROUND = 2**16
 LARGEST_CHUNK = 2**26
 """Bytes that are read at once from a memory map whose samples are not contiguous."""
 
+LARGE_ROW = 2**14
+"""Bytes from which on a row is worth a call of the system to read it."""
+
 FEATURES_AT_ONCE = 128
 """Columns of features × samples that are transposed at once: four times as fast as all of them."""
 
@@ -61,6 +64,11 @@ class Source(ABC):
         """How many entries of a row are stored, on average."""
         return float(self.shape[1])
 
+    @property
+    def has_large_rows(self) -> bool:
+        """Whether rows are worth to be read one by one."""
+        return self.shape[1] * self.dtype.itemsize >= LARGE_ROW
+
     @abstractmethod
     def rows(self, ids: Ints) -> Rows:
         """Return samples, in the order of `ids`, as a new array of any real type.
@@ -83,6 +91,21 @@ class Source(ABC):
         ----------
         ids : ndarray of shape (b,)
         """
+
+    def locate(self, _ids: Ints) -> list[tuple[str, int]] | None:
+        """Return in which files samples are, and where, for somebody else to read them.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (b,)
+
+        Returns
+        -------
+        places : list of (path, offset) or None
+            At which byte of a file the p numbers of each sample begin, which are there as they are
+            in memory; None if that is not so for all of them.
+        """
+        return None
 
     def fetch(self, ids: Ints) -> Fetched:
         """Do the waiting for a disk now; return a function that does the computing.
@@ -146,6 +169,15 @@ class ArraySource(Source):
         """Ask the system to read, if the array is mapped and samples are contiguous."""
         if not self.is_in_memory and self.chunk_starts is None:
             self._mapping.will_need(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
+
+    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+        """Return where in the file of a map samples are, if they are contiguous."""
+        if self.is_in_memory or self.X.strides[1] != self.dtype.itemsize:
+            return None
+        path, offset = self._mapping.file
+        if path is None:
+            return None
+        return [(path, offset + row * self.X.strides[0]) for row in ids.tolist()]
 
     def fetch(self, ids: Ints) -> Fetched:
         """Leave rows where they are."""

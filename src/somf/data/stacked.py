@@ -66,6 +66,16 @@ class StackedSource(Source):
         for source, own, _ in self._share_out(ids):
             source.will_need(own)
 
+    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+        """Return where samples are, if all sources know, and none has to be converted."""
+        found: dict[int, tuple[str, int]] = {}
+        for source, own, at in self._share_out(ids):
+            places = source.locate(own) if source.dtype == self.dtype else None
+            if places is None:
+                return None
+            found.update(zip(at.tolist(), places, strict=True))
+        return [found[at] for at in range(len(ids))]
+
     def fetch(self, ids: Ints) -> Fetched:
         """Let every source do its waiting now."""
         shares = self._share_out(ids)

@@ -114,6 +114,12 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
         self._names: dict[int, str] = {}
+        self._is_whole: dict[int, bool] = {}
+
+    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
+        if chunk not in self._is_whole:
+            self._is_whole[chunk] = os.path.getsize(self._name(chunk)) == self._chunk_bytes
+        return (self._name(chunk), 0) if self._is_whole[chunk] else None
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
         with self._opened(chunk) as file:
