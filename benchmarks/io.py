@@ -13,10 +13,8 @@ ratio to the fit from memory is that of the same round.
   rate at which it does is measured next to the rate at which the fit from memory consumes.
 
 Beside them stands what the system takes for itself, in seconds of a core: all bytes of the files
-read in pieces, in random order, by a program that does nothing else; and, for compressed files,
-what the libraries take to read them in order. And by what factor a loop of nothing but matrix
-products slows down, on all cores, beside a thread that reads cold files as fast as a fit consumes
-them.
+read in pieces, in random order, by a program that does nothing else, through the page cache and
+past it; and, for compressed files, what the libraries take to read them in order.
 """
 
 import argparse
@@ -25,12 +23,9 @@ import mmap
 import os
 import resource
 import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
-from threading import Event
 from time import perf_counter
 from typing import Any
 
@@ -40,14 +35,12 @@ from benchmarks.machine import facts
 from benchmarks.scenes import indian_pines
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
-from somf.data import open_source
-from somf.threads import team_for, threads
+from somf.data import aio, open_source
 
 CHUNK_ROWS = 16
 PATCH_BYTES = 51_200 * 4
 REDUCTIONS = (4, 12)
 FLOORS = "seconds of a core for reading alone"
-BESIDE = "factor by which products slow down beside reading"
 COMPRESSED = ("HDF5, gzip", "Zarr, zstd")
 
 
@@ -129,18 +122,42 @@ def core_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def remember_at_random(files: list[Path], piece: int, flags: int = 0) -> tuple[float, float]:
+def remember_at_random(files: list[Path], piece: int) -> tuple[float, float]:
     """Read files in pieces, one at a time, in random order; return MB/s and seconds of a core."""
-    places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
-    room = mmap.mmap(-1, piece)  # on the border of a page, as reading past the cache needs it
-    room.write(bytes(piece))
+    room = bytearray(piece)
     size, begin, used = 0, perf_counter(), core_seconds()
-    for number in np.random.default_rng(0).permutation(len(places)):
-        path, at = places[number]
-        file = os.open(path, os.O_RDONLY | flags)
+    for path, at in pieces_of(files, piece):
+        file = os.open(path, os.O_RDONLY)
         size += os.preadv(file, [room], at)
         os.close(file)
     return size / (perf_counter() - begin) / 1e6, core_seconds() - used
+
+
+def read_past_cache(files: list[Path], piece: int) -> tuple[float, float]:
+    """Read files in pieces, a minibatch at a time, past the page cache; return the same."""
+    n_at_once = max(1, BATCH * PATCH_BYTES // piece)
+    room = mmap.mmap(-1, n_at_once * piece, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    room.write(bytes(len(room)))
+    at = np.frombuffer(room, np.uint8).ctypes.data + piece * np.arange(n_at_once)
+    reads, places = aio.Reads(n_at_once), pieces_of(files, piece)
+    size, begin, used = 0, perf_counter(), core_seconds()
+    for start in range(0, len(places), n_at_once):
+        some = places[start : start + n_at_once]
+        opened = np.array([os.open(path, os.O_RDONLY | os.O_DIRECT) for path, _ in some])
+        offsets, lengths = np.array([offset for _, offset in some]), np.full(len(some), piece)
+        n_left = reads.begin(np.arange(len(some)), opened, offsets, at[: len(some)], lengths)
+        for file in opened.tolist():
+            os.close(file)
+        while n_left:
+            _, n_read = reads.finished(1.0)
+            size, n_left = size + int(n_read.sum()), n_left - len(n_read)
+    return size / (perf_counter() - begin) / 1e6, core_seconds() - used
+
+
+def pieces_of(files: list[Path], piece: int) -> list[tuple[Path, int]]:
+    """Return files and offsets, shuffled."""
+    places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
+    return [places[i] for i in np.random.default_rng(0).permutation(len(places)).tolist()]
 
 
 def fit(X: Any, reduction: float) -> dict[str, float]:
@@ -174,70 +191,20 @@ def floors(sources: dict[str, tuple[Callable[[], Any], list[Path]]]) -> dict[str
             result[name] = {"from the page cache": remember_at_random(files, piece)[1]}
             forget(files)
             result[name]["from the disk"] = remember_at_random(files, piece)[1]
-            if hasattr(os, "O_DIRECT"):
+            if aio.IS_AVAILABLE:
                 forget(files)
-                past = remember_at_random(files, piece, os.O_DIRECT)[1]
+                past = read_past_cache(files, piece)[1]
                 result[name]["from the disk, past the page cache"] = past
     return result
-
-
-def products_per_second(seconds: float) -> float:
-    """Return how often all threads together finish a matrix product."""
-    factors = [np.random.default_rng(i).random((25_600, 100), dtype=np.float32) for i in (0, 1)]
-    B, n_done = np.ones((100, BATCH), dtype=np.float32), 0
-    with threads(None):
-        team = team_for(2**60)
-        begin = perf_counter()
-        while perf_counter() - begin < seconds:
-            team.run(lambda member: factors[member % 2] @ B)
-            n_done += 1
-        return n_done / (perf_counter() - begin)
-
-
-@contextmanager
-def reading(files: list[Path], piece: int, rate: float) -> Iterator[None]:
-    """Let a thread read files in pieces, in random order, at a rate in MB/s."""
-    places = [(path, at) for path in files for at in range(0, path.stat().st_size, piece)]
-    order = np.random.default_rng(0).permutation(len(places)).tolist()
-    room, is_over = bytearray(piece), Event()
-
-    def read() -> None:
-        begin, size = perf_counter(), 0
-        for number in order:
-            path, at = places[number]
-            file = os.open(path, os.O_RDONLY)
-            size += os.preadv(file, [room], at)
-            os.close(file)
-            if is_over.wait(max(0.0, begin + size / rate / 1e6 - perf_counter())):
-                return
-
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(read)
-        try:
-            yield
-        finally:
-            is_over.set()
-            done.result()
-
-
-def slowed_down(files: list[Path], piece: int, rate: float, n_rounds: int) -> dict[str, float]:
-    """Return by what factor products slow down beside reading from the disk."""
-    factors = []
-    seconds = 0.8 * sum(path.stat().st_size for path in files) / 1e6 / rate  # it lasts for longer
-    for _ in range(n_rounds):
-        alone = products_per_second(seconds)
-        forget(files)
-        with reading(files, piece, rate):
-            factors.append(alone / products_per_second(seconds))
-    return summary(factors)
 
 
 def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     """Return seconds of an epoch from every kind of source, warm and cold."""
     sources = write(folder, n)
-    fit(sources["memory"][0]()[:200], 4)  # compile
-    fit(sources["patches in memory"][0](), 4)
-    result: dict[str, Any] = {FLOORS: floors(sources), BESIDE: {}}
+    for open_it, files in sources.values():
+        forget(files)
+        fit(open_it(), REDUCTIONS[0])  # compiles
+    result: dict[str, Any] = {FLOORS: floors(sources)}
     for reduction in REDUCTIONS:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
@@ -255,19 +222,6 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
                 name: _row(times, rates, name, n) for name in sources if times[name]
             }
             print_table(f"r = {reduction}, {state}", result[f"r = {reduction}, {state}"])
-        result[BESIDE][f"r = {reduction}"] = {
-            name: slowed_down(
-                sources[name][1],
-                piece_of(name),
-                n
-                * PATCH_BYTES
-                / 1e6
-                / result[f"r = {reduction}, cold"]["memory"]["seconds"]["median"],
-                n_rounds,
-            )
-            for name in ("memory map", "HDF5", "Zarr")
-        }
-        print(f"  products beside reading: {result[BESIDE]}")
     return result
 
 
@@ -331,7 +285,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(Path(folder), options.samples, options.rounds)
-    cases = {case: rows for case, rows in result.items() if case not in (FLOORS, BESIDE)}
+    cases = {case: rows for case, rows in result.items() if case != FLOORS}
     needed = options.samples * 51_200 * 4 / 1e6
     report = {
         "machine": facts(),
@@ -344,7 +298,6 @@ def main() -> None:
             case: needed / rows["memory"]["seconds"]["median"] for case, rows in cases.items()
         },
         FLOORS: result[FLOORS],
-        BESIDE: result[BESIDE],
         "cases": cases,
     }
     options.output.write_text(json.dumps(report, indent=1) + "\n")

@@ -62,18 +62,6 @@ def floors(results: dict[str, Any]) -> str:
     )
 
 
-def beside(results: dict[str, Any]) -> str:
-    """Return by what factor nothing but matrix products slows down beside reading."""
-    factors = results["factor by which products slow down beside reading"]
-    return table(
-        ("", *factors),
-        (
-            (name, *(spread(rows[name]) for rows in factors.values()))
-            for name in next(iter(factors.values()))
-        ),
-    )
-
-
 def rates(results: dict[str, Any]) -> str:
     """Return what a fit consumes and what the disk delivers."""
     consumed = results["MB/s that a fit from memory consumes"]

@@ -35,6 +35,9 @@ MOST_OPEN = 128
 LEAST_BYTES = 2**28
 """What is less than this goes through the page cache: there is memory for it."""
 
+MOST_BYTES = 2**29
+"""Memory that may be taken to go past it."""
+
 N_PROBED = 32
 """Rows that are looked for in the page cache before an epoch."""
 
@@ -190,8 +193,8 @@ class PastCache(ThroughCache):
             self._waited(perf_counter() - begin)  # for room in the queue of the disk
 
     def _begin_to_read(self, number: int) -> None:
-        slots = self._slots(number, slice(0, len(self.batches[number])))
-        self._is_there[slots] = False
+        whole = self._slots(number, slice(0, len(self.batches[number])))
+        self._is_there[whole] = False
         self._batch_in[number % len(self._batch_in)] = number
         try:
             places = self.source.locate(self.batches[number])
@@ -204,10 +207,10 @@ class PastCache(ThroughCache):
         skipped = offsets % BLOCK
         if (skipped % self.source.dtype.itemsize).any():
             return  # such rows are no array
-        needed = skipped + self._row_bytes
-        self._n_needed[slots] = needed
-        self._starts[slots] = (slots * self._slot_bytes + skipped) // self.source.dtype.itemsize
-        self._is_coming[slots] = True
+        slots, needed = np.arange(whole.start, whole.stop), skipped + self._row_bytes
+        self._n_needed[whole] = needed
+        self._starts[whole] = (slots * self._slot_bytes + skipped) // self.source.dtype.itemsize
+        self._is_coming[whole] = True
         n_begun = self.room.reads.begin(
             slots,
             files,
@@ -215,7 +218,7 @@ class PastCache(ThroughCache):
             self.room.address + slots * self._slot_bytes,
             -(-needed // BLOCK) * BLOCK,
         )
-        self._is_coming[slots[n_begun:]] = False
+        self._is_coming[whole.start + n_begun : whole.stop] = False
         self._close_files(MOST_OPEN)
 
     def take(self, number: int) -> Fetched:
@@ -233,7 +236,7 @@ class PastCache(ThroughCache):
 
         return fetched
 
-    def _wait_for(self, slots: Ints) -> None:
+    def _wait_for(self, slots: slice) -> None:
         if not self._is_coming[slots].any():
             return
         with self._lock:
@@ -249,9 +252,9 @@ class PastCache(ThroughCache):
         elapsed = perf_counter() - self._begin
         self._is_late |= elapsed > FIRST_SECONDS and self._n_seconds_waited > LATE * elapsed
 
-    def _slots(self, number: int, part: slice) -> Ints:
+    def _slots(self, number: int, part: slice) -> slice:
         first = number % len(self._batch_in) * self._batch_slots
-        return np.arange(first + part.start, first + part.stop)
+        return slice(first + part.start, first + part.stop)
 
     def _file(self, path: str) -> int:
         """Return a file that is open for reading past the page cache."""
@@ -266,7 +269,7 @@ class PastCache(ThroughCache):
 
     def close(self) -> None:
         """Wait for what is under way, so that there is room for other things; close all files."""
-        self._wait_for(np.flatnonzero(self._is_coming))
+        self._wait_for(slice(0, len(self._is_coming)))
         self._close_files(0)
 
 
@@ -292,9 +295,11 @@ class Room:
 
 
 def _can_go_past(source: Source, batches: Sequence[Ints]) -> bool:
-    """Return whether there are rows in files, large ones, and enough of them."""
-    size = sum(map(len, batches)) * source.shape[1] * source.dtype.itemsize
-    return aio.IS_AVAILABLE and source.has_large_rows and size >= LEAST_BYTES
+    """Return whether rows are large, and whether there is memory for minibatches but not for all."""
+    row = source.shape[1] * source.dtype.itemsize
+    batch, total = (how(map(len, batches)) * row for how in (max, sum))
+    is_worth_it = source.has_large_rows and total >= LEAST_BYTES
+    return aio.IS_AVAILABLE and is_worth_it and (LEAST_AHEAD + 1) * batch <= MOST_BYTES
 
 
 def _is_in_cache(source: Source, batches: Sequence[Ints]) -> bool:

@@ -1,8 +1,6 @@
 """Arrays of Zarr, version 3 of the library (formats 2 and 3)."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -114,46 +112,40 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
         self._names: dict[int, str] = {}
-        self._is_whole: dict[int, bool] = {}
 
     def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
-        if chunk not in self._is_whole:
-            self._is_whole[chunk] = os.path.getsize(self._name(chunk)) == self._chunk_bytes
-        return (self._name(chunk), 0) if self._is_whole[chunk] else None
+        return self._name(chunk), 0
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
-        with self._opened(chunk) as file:
+        file = os.open(self._name(chunk), os.O_RDONLY)
+        try:
             os.posix_fadvise(file, offset, length, os.POSIX_FADV_WILLNEED)
+        finally:
+            os.close(file)
 
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         try:
-            with self._opened(chunk) as file:
-                n_read = os.preadv(file, [out], offset)
+            file = os.open(self._name(chunk), os.O_RDONLY)
         except FileNotFoundError:
             return False  # it was never written, or the library says what is wrong
+        try:
+            n_read = os.preadv(file, [out], offset)
+        finally:
+            os.close(file)
         if n_read != len(out):
             raise ValueError(f"{self._name(chunk)!r} ended after {offset + n_read} bytes.")
         return True
 
-    @contextmanager
-    def _opened(self, chunk: int) -> Iterator[int]:
-        file = os.open(self._name(chunk), os.O_RDONLY)
-        try:
-            if (size := os.fstat(file).st_size) != self._chunk_bytes:
-                raise ValueError(
-                    f"{self._name(chunk)!r} has {size} bytes instead of {self._chunk_bytes}."
-                )
-            yield file
-        finally:
-            os.close(file)
-
     def _name(self, chunk: int) -> str:
+        """Return the file of a chunk, which was seen to be as long as it should be."""
         name = self._names.get(chunk)
         if name is None:  # the library takes longer than the system to open the file
+            name = f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
+            if (size := os.path.getsize(name)) != self._chunk_bytes:
+                raise ValueError(f"{name!r} has {size} bytes instead of {self._chunk_bytes}.")
             if len(self._names) >= MOST_NAMES:
                 self._names.clear()
-            key = self.X.metadata.encode_chunk_key((chunk, 0))
-            name = self._names[chunk] = f"{self._folder}/{key}"
+            self._names[chunk] = name
         return name
 
 
