@@ -295,7 +295,7 @@ class Room:
 
 
 def _can_go_past(source: Source, batches: Sequence[Ints]) -> bool:
-    """Return whether rows are large, and whether there is memory for minibatches but not for all."""
+    """Return whether rows are large, and there is memory for minibatches, but maybe not for all."""
     row = source.shape[1] * source.dtype.itemsize
     batch, total = (how(map(len, batches)) * row for how in (max, sum))
     is_worth_it = source.has_large_rows and total >= LEAST_BYTES
