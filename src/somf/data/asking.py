@@ -314,6 +314,7 @@ def _is_in_cache(source: Source, batches: Sequence[Ints]) -> bool:
 def _is_cached(path: str, offset: int) -> bool:
     file = os.open(path, os.O_RDONLY)
     try:
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # not to bring in what comes after it
         return os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
