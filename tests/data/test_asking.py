@@ -53,7 +53,7 @@ def past_cache(tmp_path, monkeypatch):
     try:
         os.close(os.open(tmp_path / "probe", os.O_RDONLY | os.O_DIRECT))
         aio.Reads(1)
-        assert not asking._is_cached(str(tmp_path / "probe"), 0)
+        asking._is_cached(str(tmp_path / "probe"), 0)
     except OSError as refusal:
         pytest.skip(f"the system refuses to read past its page cache: {refusal}")
     monkeypatch.setattr("somf.data.source.LARGE_ROW", 1)
@@ -281,14 +281,16 @@ def test_no_file_stays_open_whether_all_was_read_or_not(tmp_path, past_cache, mo
     assert all(isinstance(way, asking.PastCache) for way in past_cache)
 
 
-def test_what_is_small_or_comes_in_huge_minibatches_goes_through_the_page_cache(
-    tmp_path, past_cache, monkeypatch
+@pytest.mark.parametrize(
+    ("name", "limit"),
+    [("source.LARGE_ROW", 4 * P + 1), ("asking.LEAST_BYTES", 2**30), ("asking.MOST_BYTES", P)],
+    ids=["small rows", "small matrix", "large minibatches"],
+)
+def test_what_is_not_worth_it_goes_through_the_page_cache(
+    tmp_path, past_cache, monkeypatch, name, limit
 ):
-    source, paths = written(tmp_path, "HDF5")  # of which no page is mapped
-    limits = {"source.LARGE_ROW": 4 * P + 1, "asking.LEAST_BYTES": 2**30, "asking.MOST_BYTES": P}
-    for name, limit in limits.items():
-        with monkeypatch.context() as patch:
-            patch.setattr(f"somf.data.{name}", limit)
-            forget(*paths)
-            np.testing.assert_array_equal(streamed(Loader(source, ROWS.dtype), ORDER), ROWS[ORDER])
-    assert [type(way) for way in past_cache] == 3 * [asking.ThroughCache]
+    source, paths = written(tmp_path, "npy")
+    monkeypatch.setattr(f"somf.data.{name}", limit)
+    forget(*paths)
+    np.testing.assert_array_equal(streamed(Loader(source, ROWS.dtype), ORDER), ROWS[ORDER])
+    assert type(past_cache[0]) is asking.ThroughCache
