@@ -75,11 +75,14 @@ run = lambda: DictionaryLearning({k}, n_epochs=2, random_state=0, **params).fit(
     assert grown < 0.25 * n * k * k * 4
 
 
-def test_an_epoch_over_a_memory_map_of_6_gb_stays_far_below_that(tmp_path):
+@pytest.mark.parametrize("is_cached", [True, False], ids=["through the cache", "past the cache"])
+def test_an_epoch_over_a_memory_map_of_6_gb_stays_far_below_that(tmp_path, is_cached):
     n, p = 30_000, 50_000  # a sparse file, which takes no room on the disk
     np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n, p))
     assert (tmp_path / "X.npy").stat().st_size > 5.9e9
     grown = peak_growth(f"""
+from somf.data import asking
+asking._is_in_cache = lambda *_: {is_cached}
 params = {{}}
 model = DictionaryLearning(10, init="random", reduction=12, batch_size=400, random_state=0)
 run = lambda: model.fit({str(tmp_path / "X.npy")!r})

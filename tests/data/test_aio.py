@@ -1,5 +1,6 @@
 """What Linux reads by itself."""
 
+import mmap
 import os
 import time
 
@@ -16,14 +17,33 @@ except OSError as refusal:
     pytest.skip(f"the system refuses: {refusal}", allow_module_level=True)
 
 
+BLOCK = 4096
+SIZE = 2**20 + 1000
+
+
 @pytest.fixture
-def file(tmp_path):
-    """Return a file of 10,000 bytes, and these."""
-    content = np.random.default_rng(0).integers(0, 256, 10_000, dtype=np.uint8)
-    content.tofile(tmp_path / "file")
-    descriptor = os.open(tmp_path / "file", os.O_RDONLY)
-    yield descriptor, content
+def path(tmp_path):
+    """Return a file that is not in the page cache, so that the disk has to be waited for."""
+    path = tmp_path / "file"
+    np.random.default_rng(0).integers(0, 256, SIZE, dtype=np.uint8).tofile(path)
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_DIRECT))
+    except OSError as refusal:
+        pytest.skip(f"the file system refuses to read past the page cache: {refusal}")
+    return path
+
+
+@pytest.fixture
+def file(path):
+    """Return it open."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    yield descriptor
     os.close(descriptor)
+
+
+def memory_for(n_blocks):
+    """Return zeros that begin on the border of a page."""
+    return np.frombuffer(mmap.mmap(-1, n_blocks * BLOCK), dtype=np.uint8).reshape(n_blocks, BLOCK)
 
 
 def read_all(reads, n):
@@ -35,48 +55,52 @@ def read_all(reads, n):
     return found
 
 
-def test_every_read_writes_its_bytes_and_is_reported_under_its_name(file):
-    descriptor, content = file
-    memory = np.zeros((3, 100), dtype=np.uint8)
-    reads = aio.Reads(3)
-    tags, offsets = np.array([7, 5, 6]), np.array([0, 5_000, 9_000])
-    lengths = np.array([100, 60, 100])
-    addresses = memory.ctypes.data + 100 * np.arange(3)
-    assert reads.begin(tags, np.full(3, descriptor), offsets, addresses, lengths) == 3
-    assert read_all(reads, 3) == {7: 100, 5: 60, 6: 100}
-    for row, offset, length in zip(memory, offsets, lengths, strict=True):
-        np.testing.assert_array_equal(row[:length], content[offset : offset + length])
-        assert not row[length:].any()
+def test_every_read_writes_its_bytes_and_is_reported_under_its_name(file, path):
+    content, memory, reads = np.fromfile(path, dtype=np.uint8), memory_for(6), aio.Reads(3)
+    tags, blocks = np.array([7, 5, 6]), np.array([0, 100, 200])
+    lengths, addresses = np.array([2, 1, 2]), memory.ctypes.data + 2 * BLOCK * np.arange(3)
+    files = np.full(3, file)
+    assert reads.begin(tags, files, blocks * BLOCK, addresses, lengths * BLOCK) == 3
+    assert read_all(reads, 3) == {7: 2 * BLOCK, 5: BLOCK, 6: 2 * BLOCK}
+    for row, block, n in zip(memory.reshape(3, 2 * BLOCK), blocks, lengths, strict=True):
+        np.testing.assert_array_equal(row[: n * BLOCK], content[block * BLOCK :][: n * BLOCK])
+        assert not row[n * BLOCK :].any()
 
 
-def test_a_file_may_be_closed_and_removed_once_the_read_has_begun(file, tmp_path):
-    content, memory, reads = file[1], np.zeros(10_000, dtype=np.uint8), aio.Reads(1)
-    other = os.open(tmp_path / "file", os.O_RDONLY)
-    whole = np.array([10_000])
-    begun = reads.begin(
-        np.array([0]), np.array([other]), np.array([0]), np.array([memory.ctypes.data]), whole
-    )
-    os.close(other)
-    os.remove(tmp_path / "file")
-    assert begun == 1
-    assert read_all(reads, 1) == {0: 10_000}
-    np.testing.assert_array_equal(memory, content)
+def test_a_file_may_be_closed_and_removed_once_the_read_has_begun(path):
+    content, memory, reads = np.fromfile(path, dtype=np.uint8), memory_for(256), aio.Reads(1)
+    other = np.array([os.open(path, os.O_RDONLY | os.O_DIRECT)])
+    one, at = np.array([0]), np.array([memory.ctypes.data])
+    assert reads.begin(one, other, one, at, np.array([256 * BLOCK])) == 1
+    os.close(int(other[0]))
+    os.remove(path)
+    assert read_all(reads, 1) == {0: 256 * BLOCK}
+    np.testing.assert_array_equal(memory.ravel(), content[: 256 * BLOCK])
 
 
 def test_a_read_that_reaches_beyond_the_end_says_how_much_there_was(file):
-    memory, reads = np.zeros(100, dtype=np.uint8), aio.Reads(1)
-    at = np.array([memory.ctypes.data])
-    reads.begin(np.array([3]), np.array([file[0]]), np.array([9_990]), at, np.array([100]))
-    assert read_all(reads, 1) == {3: 10}
+    memory, reads = memory_for(1), aio.Reads(1)
+    at, end = np.array([memory.ctypes.data]), np.array([2**20])
+    reads.begin(np.array([3]), np.array([file]), end, at, np.array([BLOCK]))
+    assert read_all(reads, 1) == {3: 1000}
 
 
 def test_reads_after_one_that_is_impossible_do_not_begin(file):
-    memory, reads = np.zeros(300, dtype=np.uint8), aio.Reads(3)
-    files = np.array([file[0], 10**6, file[0]])  # the second is not open
-    addresses = memory.ctypes.data + 100 * np.arange(3)
-    n_begun = reads.begin(np.arange(3), files, np.zeros(3, int), addresses, np.full(3, 100))
+    memory, reads = memory_for(3), aio.Reads(3)
+    files = np.array([file, 10**6, file])  # the second is not open
+    addresses = memory.ctypes.data + BLOCK * np.arange(3)
+    n_begun = reads.begin(np.arange(3), files, np.zeros(3, int), addresses, np.full(3, BLOCK))
     assert n_begun == 1
-    assert read_all(reads, 1) == {0: 100}
+    assert read_all(reads, 1) == {0: BLOCK}
+
+
+def test_the_end_waits_for_what_is_on_its_way(file, path):
+    content, memory, reads = np.fromfile(path, dtype=np.uint8), memory_for(256), aio.Reads(1)
+    one, at = np.array([0]), np.array([memory.ctypes.data])
+    reads.begin(one, np.array([file]), one, at, np.array([256 * BLOCK]))
+    reads.end()
+    np.testing.assert_array_equal(memory.ravel(), content[: 256 * BLOCK])
+    assert reads.begin(one, np.array([file]), one, at, np.array([BLOCK])) == 0
 
 
 def test_waiting_for_nothing_ends():

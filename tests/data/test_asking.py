@@ -1,6 +1,7 @@
 """What the system reads ahead, through its page cache and past it."""
 
 import ctypes
+import errno
 import mmap
 import os
 import time
@@ -159,7 +160,7 @@ def test_a_second_epoch_fills_the_page_cache_and_a_third_sees_whether_it_stayed(
         np.testing.assert_array_equal(streamed(loader, ORDER), ROWS[ORDER])
     past, through = asking.PastCache, asking.ThroughCache
     assert [type(way) for way in past_cache] == [past, through, past, past]
-    assert past_cache[0].room is past_cache[2].room is past_cache[3].room
+    assert past_cache[0]._room is past_cache[2]._room is past_cache[3]._room
     source.rows(np.arange(200))
     streamed(loader, ORDER)
     assert type(past_cache[-1]) is through
@@ -171,10 +172,10 @@ def test_once_the_disk_is_late_the_page_cache_is_filled(tmp_path, past_cache, mo
     monkeypatch.setattr(source, "will_need", lambda ids: asked.extend(ids.tolist()))
 
     def begin_late(way, number):
-        begin(way, number)
         if number == 4:
             monkeypatch.setattr(asking, "FIRST_SECONDS", 0.0)
             monkeypatch.setattr(asking, "LATE", 0.0)
+        return begin(way, number)
 
     monkeypatch.setattr(asking.PastCache, "_begin_to_read", begin_late)
     forget(*paths)
@@ -219,7 +220,7 @@ def test_a_map_whose_file_was_replaced_is_still_that_of_the_old_file(tmp_path, p
     forget(tmp_path / "other.npy")
     os.replace(tmp_path / "other.npy", paths[0])
     np.testing.assert_array_equal(streamed(Loader(source, ROWS.dtype), ORDER), ROWS[ORDER])
-    assert type(past_cache[0]) is asking.ThroughCache
+    assert not past_cache[0]._files
 
 
 def test_a_file_that_is_replaced_later_is_read_to_its_end(tmp_path, past_cache):
@@ -230,14 +231,16 @@ def test_a_file_that_is_replaced_later_is_read_to_its_end(tmp_path, past_cache):
     assert isinstance(past_cache[0], asking.PastCache)
 
 
-@pytest.mark.parametrize("kind", ["HDF5", "Zarr"])
-def test_a_file_that_was_cut_short_is_named(tmp_path, past_cache, kind):
+@pytest.mark.parametrize("kind", ["npy", "HDF5", "Zarr"])
+@pytest.mark.parametrize("way", ["PastCache", "ThroughCache"])
+def test_a_file_that_was_cut_short_is_named(tmp_path, past_cache, monkeypatch, kind, way):
     source, paths = written(tmp_path, kind)
-    path = paths[0] if kind == "HDF5" else paths[0] / "c" / "7" / "0"
+    path = paths[0] / "c" / "7" / "0" if kind == "Zarr" else paths[0]
     os.truncate(path, path.stat().st_size - 4)
-    forget(*paths)
+    monkeypatch.setattr(asking, "_is_in_cache", lambda *_: way == "ThroughCache")
     with pytest.raises(DamagedFileError, match=paths[0].name):
         streamed(Loader(source, ROWS.dtype), ORDER)
+    assert type(past_cache[0]).__name__ == way
 
 
 def test_chunks_that_were_never_written_are_left_to_the_library(tmp_path, past_cache):
@@ -282,10 +285,130 @@ def test_no_file_stays_open_whether_all_was_read_or_not(tmp_path, past_cache, mo
     assert all(isinstance(way, asking.PastCache) for way in past_cache)
 
 
+@pytest.mark.parametrize("when", ["before a read", "after a read", "after it has arrived"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_interruption_at_any_moment_ends_the_stream(
+    tmp_path, past_cache, monkeypatch, kind, when
+):
+    source, paths = written(tmp_path, kind)
+    begin, finished, n_calls = aio.Reads.begin, aio.Reads.finished, []
+
+    def interrupted(is_now):
+        n_calls.append(is_now)
+        if is_now and n_calls.count(True) == 4:
+            raise KeyboardInterrupt
+
+    def begin_or_not(*args):
+        interrupted(when == "before a read")
+        n_begun = begin(*args)
+        interrupted(when == "after a read")
+        return n_begun
+
+    def finished_or_not(*args):
+        found = finished(*args)
+        interrupted(when == "after it has arrived")
+        return found
+
+    monkeypatch.setattr(aio.Reads, "begin", begin_or_not)
+    monkeypatch.setattr(aio.Reads, "finished", finished_or_not)
+    n_open, loader = len(os.listdir("/proc/self/fd")), Loader(source, ROWS.dtype)
+    forget(*paths)
+    with pytest.raises(KeyboardInterrupt):
+        streamed(loader, ORDER)
+    assert len(os.listdir("/proc/self/fd")) == n_open
+    assert not past_cache[0]._reads.end.alive
+    np.testing.assert_array_equal(streamed(loader, ORDER), ROWS[ORDER])
+
+
+def test_where_few_files_may_be_open_some_rows_go_through_the_page_cache(
+    tmp_path, past_cache, monkeypatch
+):
+    source, paths = written(tmp_path, "Zarr")
+    n_open, reopen = [], os.open
+
+    def open_few(path, flags):
+        if flags & os.O_DIRECT and len(past_cache[0]._files) == 5:
+            n_open.append(len(past_cache[0]._files))
+            raise OSError(errno.EMFILE, "too many open files")
+        return reopen(path, flags)
+
+    monkeypatch.setattr(asking.os, "open", open_few)
+    forget(*paths)
+    np.testing.assert_array_equal(streamed(Loader(source, ROWS.dtype), ORDER), ROWS[ORDER])
+    assert n_open
+    assert not past_cache[0]._files
+
+
+def test_not_more_files_are_opened_at_once_than_are_allowed(tmp_path, past_cache, monkeypatch):
+    zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    zarr.create_array(tmp_path / "X.zarr", data=ROWS, chunks=(1, P), compressors=None)
+    source, begin, n_open = open_source(tmp_path / "X.zarr"), aio.Reads.begin, []
+
+    def begin_and_count(*args):
+        n_open.append(len(past_cache[0]._files))
+        return begin(*args)
+
+    monkeypatch.setattr(asking, "MOST_OPEN", 7)
+    monkeypatch.setattr(aio.Reads, "begin", begin_and_count)
+    monkeypatch.setattr(source, "fetch", lambda _ids: refuse)
+    forget(tmp_path / "X.zarr")
+    found = streamed(Loader(source, ROWS.dtype), ORDER, size=50)
+    np.testing.assert_array_equal(found, ROWS[ORDER])
+    assert max(n_open) <= 14
+
+
+def test_two_streams_of_one_loader_do_not_disturb_each_other(tmp_path, past_cache, monkeypatch):
+    source, _ = written(tmp_path, "npy")
+    monkeypatch.setattr(asking, "_is_in_cache", lambda *_: False)
+    loader, batches = Loader(source, ROWS.dtype), np.split(ORDER, 20)
+    streamed(loader, ORDER)  # leaves a room
+    loader._asking._n_missed = 2
+    with loader.stream(batches) as some, loader.stream(batches[::-1]) as others:
+        for number, (one, other) in enumerate(zip(some, others, strict=True)):
+            np.testing.assert_array_equal(one, ROWS[batches[number]])
+            np.testing.assert_array_equal(other, ROWS[batches[-1 - number]])
+    assert [type(way) for way in past_cache] == 3 * [asking.PastCache]
+
+
+def test_to_look_for_rows_does_not_bring_them_into_the_page_cache(tmp_path, past_cache):
+    source, paths = written(tmp_path, "npy")
+    forget(*paths)
+    for _ in range(3):
+        streamed(Loader(source, ROWS.dtype), ORDER)
+    assert [type(way) for way in past_cache] == 3 * [asking.PastCache]
+
+
+def test_a_cold_fit_that_was_stopped_is_resumed_bit_by_bit(tmp_path, past_cache, monkeypatch):
+    source, _ = written(tmp_path, "npy")
+    monkeypatch.setattr(asking, "_is_in_cache", lambda *_: False)
+
+    def fit(**params):
+        model = DictionaryLearning(
+            5, batch_size=16, n_epochs=3, reduction=2, random_state=0, **params
+        )
+        return model.fit(source).components_
+
+    def stop(progress):
+        if progress.n_samples_seen > 250:
+            raise KeyboardInterrupt
+
+    undisturbed, checkpoint = fit(), tmp_path / "run.somf"
+    with pytest.raises(KeyboardInterrupt):
+        fit(callbacks=stop, checkpoint=checkpoint)
+    assert checkpoint.exists()
+    np.testing.assert_array_equal(fit(checkpoint=checkpoint), undisturbed)
+    assert type(past_cache[-1]) is asking.PastCache
+
+
 @pytest.mark.parametrize(
     ("name", "limit"),
-    [("source.LARGE_ROW", 4 * P + 1), ("asking.LEAST_BYTES", 2**30), ("asking.MOST_BYTES", P)],
-    ids=["small rows", "small matrix", "large minibatches"],
+    [
+        ("source.LARGE_ROW", 4 * P + 1),
+        ("asking.LEAST_BYTES", 2**30),
+        ("asking.MOST_BYTES", P),
+        ("asking.MOST_READS", 40),
+    ],
+    ids=["small rows", "small matrix", "large minibatches", "many rows"],
 )
 def test_what_is_not_worth_it_goes_through_the_page_cache(
     tmp_path, past_cache, monkeypatch, name, limit

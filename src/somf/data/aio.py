@@ -69,7 +69,8 @@ class Reads:
         _call("io_setup", most, ctypes.addressof(context))
         self._context = context.value
         self._events = np.empty(most, dtype=EVENT)
-        weakref.finalize(self, _end, self._context)
+        self.end = weakref.finalize(self, _end, self._context)
+        """Waits for what is still on its way; after that nothing can begin any more."""
 
     def begin(self, tags: Ints, files: Ints, offsets: Ints, addresses: Ints, lengths: Ints) -> int:
         """Begin to read, without waiting; return how many of the reads have begun.
@@ -117,10 +118,7 @@ class Reads:
 
 
 def _end(context: int) -> None:
-    """Wait for what is still on its way, which nobody is going to ask for.
-
-    That takes the system some hundredths of a second even if there is nothing.
-    """
+    """Wait for what is still on its way; this takes a while even if there is nothing."""
     with suppress(OSError):  # the process may be a fork of the one that began
         _call("io_destroy", context)
 

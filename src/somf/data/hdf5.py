@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from somf.data.guard import RequestError, check_claim, choose, guarded, optional
+from somf.data.mapping import Place
 from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
 from somf.data.source import ArraySource, Source
@@ -122,9 +123,9 @@ class PlainDataset(PlainChunks):
             raise ValueError("the file ends before them.")  # the library would give zeros
         return True
 
-    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
+    def _locate_chunk(self, chunk: int) -> Place | None:
         start = self._start(chunk)
-        return None if start is None else (f"/proc/self/fd/{self._file}", start)
+        return None if start is None else Place(f"/proc/self/fd/{self._file}", start)
 
     def _start(self, chunk: int) -> int | None:
         """Return where in the file a chunk is, or None if it was never written."""

@@ -3,13 +3,14 @@
 import ctypes
 import mmap
 import os
-import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from somf.tensorfile import DamagedFileError
 from somf.typing import Array, Ints
 
 CAN_ASK = hasattr(mmap, "MADV_WILLNEED")
@@ -17,6 +18,14 @@ CAN_ASK = hasattr(mmap, "MADV_WILLNEED")
 
 LARGEST_USE = 2**28
 """Bytes of a map that are used before its pages are given up."""
+
+
+class Place(NamedTuple):
+    """At which byte of a file something begins; with `inode`, the file must have this number."""
+
+    path: str
+    offset: int
+    inode: int | None = None
 
 
 class Mapping:
@@ -67,19 +76,23 @@ class Mapping:
             self.n_used = 0
 
     @cached_property
-    def file(self) -> tuple[str | None, int]:
-        """A path to the file, whatever becomes of its name, and where in it the array begins.
-
-        There is no path unless the map can only be read, and so has what the file has.
-        """
+    def place(self) -> Place | None:
+        """Where in its file the array begins, if the map can only be read."""
         memmap = self._memmap
         if memmap is None or memmap.mode != "r" or memmap.filename is None:
-            return None, 0
-        file = os.open(memmap.filename, os.O_RDONLY)
-        weakref.finalize(self, os.close, file)
-        if os.fstat(file).st_ino != _inode(self.address):
-            return None, 0  # there is another one in its place by now
-        return f"/proc/self/fd/{file}", memmap.offset + self.address - _address(memmap)
+            return None
+        inode, offset = _inode(self.address), memmap.offset + self.address - _address(memmap)
+        return None if inode is None else Place(os.fspath(memmap.filename), offset, inode)
+
+    def check_file(self) -> None:
+        """Raise if the file has become too short: the program would end where it is touched."""
+        if self._memmap is None or self.place is None:
+            return
+        with suppress(OSError):  # one that was removed is still there as long as it is mapped
+            status = os.stat(self.place.path)
+            is_short = status.st_size < self._memmap.offset + self._memmap.nbytes
+            if is_short and status.st_ino == self.place.inode:
+                raise DamagedFileError(f"{self.place.path!r} is damaged: its end has been cut off.")
 
 
 @cache
@@ -118,15 +131,15 @@ def _memmap_behind(X: Array) -> "np.memmap[Any, Any] | None":
     return None
 
 
-def _inode(address: int) -> int:
-    """Return which file is mapped at an address, as Linux knows it."""
-    with open("/proc/self/maps") as maps:
+def _inode(address: int) -> int | None:
+    """Return the number of the file that is mapped at an address, if the system tells."""
+    with suppress(OSError), open("/proc/self/maps") as maps:
         for line in maps:
             where, _, _, _, inode, *_ = line.split()
             start, stop = (int(end, 16) for end in where.split("-"))
             if start <= address < stop:
                 return int(inode)
-    raise FileNotFoundError("there is no map at this address.")
+    return None
 
 
 def _address(X: Array) -> int:

@@ -158,6 +158,8 @@ class ImagePatches(Source):
 
     def fetch(self, ids: Ints) -> Fetched:
         """Leave patches to be cut when they are needed."""
+        if not self.is_in_memory:
+            self._mapping.check_file()
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
     def __repr__(self) -> str:

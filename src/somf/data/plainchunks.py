@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from somf.data.chunks import buffered_chunks
+from somf.data.mapping import Place
 from somf.data.sliced import SlicedSource
 from somf.data.source import Fetched
 from somf.typing import Array, Ints
@@ -61,7 +62,7 @@ class PlainChunks(SlicedSource):
             return super().fetch(ids)
         return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
 
-    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+    def locate(self, ids: Ints) -> list[Place] | None:
         """Return where in the files of chunks samples are, if these have been written."""
         places = []
         for row in ids.tolist():
@@ -69,7 +70,7 @@ class PlainChunks(SlicedSource):
             place = self._locate_chunk(chunk)
             if place is None:
                 return None
-            places.append((place[0], place[1] + skipped * self._row_bytes))
+            places.append(place._replace(offset=place.offset + skipped * self._row_bytes))
         return places
 
     def _is_news(self, chunk: int) -> bool:
@@ -105,8 +106,8 @@ class PlainChunks(SlicedSource):
             super().read(start, stop, out)
 
     @abstractmethod
-    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
-        """Return in which file a chunk is, and where, unless it was never written."""
+    def _locate_chunk(self, chunk: int) -> Place | None:
+        """Return where a chunk is, unless it was never written."""
 
     @abstractmethod
     def _will_need(self, chunk: int, offset: int, length: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.mapping import CAN_ASK, Mapping, is_mapped
+from somf.data.mapping import CAN_ASK, Mapping, Place, is_mapped
 from somf.typing import Array, Ints, Rows
 
 MAPPED_AROUND = 2**16
@@ -92,7 +92,7 @@ class Source(ABC):
         ids : ndarray of shape (b,)
         """
 
-    def locate(self, _ids: Ints) -> list[tuple[str, int]] | None:
+    def locate(self, ids: Ints) -> list[Place] | None:  # noqa: ARG002
         """Return in which files samples are, and where, for somebody else to read them.
 
         Parameters
@@ -101,9 +101,9 @@ class Source(ABC):
 
         Returns
         -------
-        places : list of (path, offset) or None
-            At which byte of a file the p numbers of each sample begin, which are there as they are
-            in memory; None if that is not so for all of them.
+        places : list of Place or None
+            One for every sample, whose p numbers are there as they are in memory; None if that is
+            not so for all of them.
         """
         return None
 
@@ -170,17 +170,20 @@ class ArraySource(Source):
         if not self.is_in_memory and self.chunk_starts is None:
             self._mapping.will_need(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
 
-    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+    def locate(self, ids: Ints) -> list[Place] | None:
         """Return where in the file of a map samples are, if they are contiguous."""
         if self.is_in_memory or self.X.strides[1] != self.dtype.itemsize:
             return None
-        path, offset = self._mapping.file
-        if path is None:
+        first = self._mapping.place
+        if first is None:
             return None
-        return [(path, offset + row * self.X.strides[0]) for row in ids.tolist()]
+        stride = self.X.strides[0]
+        return [first._replace(offset=first.offset + row * stride) for row in ids.tolist()]
 
     def fetch(self, ids: Ints) -> Fetched:
         """Leave rows where they are."""
+        if not self.is_in_memory:
+            self._mapping.check_file()
         return lambda part: (np.asarray(self.X), ids[part])
 
     def read(self, start: int, stop: int, out: Array) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.chunks import runs
+from somf.data.mapping import Place
 from somf.data.source import Fetched, Source
 from somf.typing import Array, Ints, Rows
 
@@ -66,9 +67,9 @@ class StackedSource(Source):
         for source, own, _ in self._share_out(ids):
             source.will_need(own)
 
-    def locate(self, ids: Ints) -> list[tuple[str, int]] | None:
+    def locate(self, ids: Ints) -> list[Place] | None:
         """Return where samples are, if all sources know, and none has to be converted."""
-        found: dict[int, tuple[str, int]] = {}
+        found: dict[int, Place] = {}
         for source, own, at in self._share_out(ids):
             places = source.locate(own) if source.dtype == self.dtype else None
             if places is None:

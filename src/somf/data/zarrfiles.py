@@ -14,6 +14,7 @@ from somf.data.guard import (
     guarded,
     optional,
 )
+from somf.data.mapping import Place
 from somf.data.plainchunks import PlainChunks, has_chunks_of_rows
 from somf.data.sliced import SlicedSource
 from somf.typing import Array
@@ -113,8 +114,8 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         super().__init__(X, path=path)
         self._names: dict[int, str] = {}
 
-    def _locate_chunk(self, chunk: int) -> tuple[str, int] | None:
-        return self._name(chunk), 0
+    def _locate_chunk(self, chunk: int) -> Place | None:
+        return Place(self._name(chunk), 0)
 
     def _will_need(self, chunk: int, offset: int, length: int) -> None:
         file = os.open(self._name(chunk), os.O_RDONLY)
