@@ -5,8 +5,10 @@
 Data: patches of Indian Pines, p = 51,200 in float32, k = 100, λ = 0.1, batches of 50, r = 4 and 12.
 The same samples are fitted for one epoch from memory, from a memory map (`.npy`), from HDF5 and
 Zarr (chunks of 16 rows; not compressed, and compressed as the libraries do by themselves), from a
-transposed memory map, and as patches of the scene in memory and in a file. All take turns; the
-ratio to the fit from memory is that of the same round.
+transposed memory map, and as patches of the scene in memory and in a file. All take turns, in
+another order in every round; the ratio to the fit from memory is that of the same round. What is in
+memory is fitted after the same reading as the memory map: to use memory again that was just given
+up takes longer than anything else here on some virtual machines.
 
 - warm: the files are in the page cache, so that nothing but the work of reading is measured.
 - cold: the page cache is told to forget them before every fit. Then the disk must deliver, and the
@@ -209,14 +211,15 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
             rates: dict[str, list[tuple[float, float]]] = {name: [] for name in sources}
-            for _ in range(n_rounds):
-                for name, (open_it, files) in sources.items():
+            for round_ in range(n_rounds):
+                for name in np.random.default_rng(round_).permutation(list(sources)).tolist():
                     if name in COMPRESSED and state == "cold":
                         continue
-                    if files and state == "cold":
-                        rates[name].append(disk_rates(name, files))
-                    elif files:
-                        remember(files)
+                    open_it, files = sources[name]
+                    if state == "cold":
+                        rates[name].append(disk_rates(name, files or sources["memory map"][1]))
+                    else:
+                        remember(files or sources["memory map"][1])
                     times[name].append(fit(open_it(), reduction))
             result[f"r = {reduction}, {state}"] = {
                 name: _row(times, rates, name, n) for name in sources if times[name]
@@ -237,7 +240,7 @@ def disk_rates(name: str, files: list[Path]) -> tuple[float, float]:
 
 def piece_of(name: str) -> int:
     """Return how many bytes a fit wants at a time."""
-    return PATCH_BYTES * (1 if name == "memory map" else CHUNK_ROWS)
+    return PATCH_BYTES * (1 if name.startswith("memory") else CHUNK_ROWS)
 
 
 def _row(
@@ -256,7 +259,7 @@ def _row(
         "compared with": against,
         "ratio": summary([a["loop"] / b["loop"] for a, b in pairs]),
     }
-    if rates[name]:
+    if rates[name] and not name.endswith("memory"):
         in_order, at_random = zip(*rates[name], strict=True)
         row["disk, MB/s, from beginning to end"] = summary(list(in_order))
         row["disk, MB/s, in random pieces"] = summary(list(at_random))

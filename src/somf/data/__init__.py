@@ -2,6 +2,7 @@
 
 from somf.data.chunks import epoch_order
 from somf.data.loader import Loader, loader_for
+from somf.data.mapping import Place
 from somf.data.opening import as_source, open_source
 from somf.data.patches import ImagePatches
 from somf.data.sliced import SlicedSource
@@ -13,6 +14,7 @@ __all__ = [
     "CsrSource",
     "ImagePatches",
     "Loader",
+    "Place",
     "SlicedSource",
     "Source",
     "StackedSource",
