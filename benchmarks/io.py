@@ -7,8 +7,8 @@ The same samples are fitted for one epoch from memory, from a memory map (`.npy`
 Zarr (chunks of 16 rows; not compressed, and compressed as the libraries do by themselves), from a
 transposed memory map, and as patches of the scene in memory and in a file. All take turns, in
 another order in every round; the ratio to the fit from memory is that of the same round. What is in
-memory is fitted after the same reading as the memory map: to use memory again that was just given
-up takes longer than anything else here on some virtual machines.
+memory is fitted after the same reading as the memory map: files that are dropped from the page
+cache leave memory that a virtual machine may give back, and that is slow to use again.
 
 - warm: the files are in the page cache, so that nothing but the work of reading is measured.
 - cold: the page cache is told to forget them before every fit. Then the disk must deliver, and the
