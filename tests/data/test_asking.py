@@ -295,7 +295,8 @@ def test_an_interruption_at_any_moment_ends_the_stream(
 
     def interrupted(is_now):
         n_calls.append(is_now)
-        if is_now and n_calls.count(True) == 4:
+        # One look may find that all reads have arrived, so there may be no second one.
+        if is_now and n_calls.count(True) == (1 if when == "after it has arrived" else 4):
             raise KeyboardInterrupt
 
     def begin_or_not(*args):
