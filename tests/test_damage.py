@@ -1,6 +1,7 @@
 """Model files and checkpoints with any damage: an error that names the file, or the same model."""
 
 import json
+import re
 import tracemalloc
 
 import numpy as np
@@ -173,6 +174,14 @@ def test_an_edited_checkpoint_is_gone_on_from_or_refused(tmp_path, good, edit):
         assert np.isfinite(model.components_).all()
     for left in tmp_path.iterdir():
         left.unlink()
+
+
+@pytest.mark.parametrize("count", [-1, 2**63, 10**400], ids=["negative", "large", "huge"])
+def test_a_checkpoint_whose_counters_cannot_be_is_refused_by_name(tmp_path, good, count):
+    path = tmp_path / "c"
+    resealed(path, good["checkpoint"], lambda f: f["counters"].update(n_samples_seen=count))
+    with pytest.raises(ValueError, match=re.escape(str(path))):
+        DictionaryLearning(**PARAMS, checkpoint=path).fit(X)
 
 
 @FILES

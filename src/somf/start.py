@@ -132,8 +132,8 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     D = state.arrays()["D"]
     if D.shape != (n_features, config.n_components) or D.dtype != dtype:
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
-    if min(state.counters().values()) < 0:
-        raise ValueError("its counters are negative")
+    if not all(0 <= counter < 2**63 for counter in state.counters().values()):
+        raise ValueError("its counters are negative or too large")
     if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
         raise ValueError(f"its reduction has been halved {state.n_halvings} times")
     solver = Solver(replace(config, device="cpu"), state)  # it is as it came from the file
