@@ -87,11 +87,11 @@ class Reads:
         requests = np.zeros(len(tags), dtype=REQUEST)
         requests["tag"], requests["file"], requests["offset"] = tags, files, offsets
         requests["address"], requests["length"] = addresses, lengths
-        pointers = _address(requests) + REQUEST.itemsize * np.arange(len(tags))
+        pointers = requests.ctypes.data + REQUEST.itemsize * np.arange(len(tags))
         n_begun = 0
         with suppress(OSError):  # which is about the first that has not begun
             while n_begun < len(tags):
-                at = _address(pointers) + pointers.itemsize * n_begun
+                at = pointers.ctypes.data + pointers.itemsize * n_begun
                 n_begun += _call("io_submit", self._context, len(tags) - n_begun, at)
         return n_begun
 
@@ -109,9 +109,9 @@ class Reads:
             Bytes that were read, or a negative number for an error.
         """
         timeout = np.array([int(seconds), int(seconds % 1 * 1e9)], dtype=np.int64)
-        most, events = len(self._events), _address(self._events)
+        most, events = len(self._events), self._events.ctypes.data
         try:
-            n = _call("io_getevents", self._context, 1, most, events, _address(timeout))
+            n = _call("io_getevents", self._context, 1, most, events, timeout.ctypes.data)
         except InterruptedError:
             n = 0
         return self._events["tag"][:n].astype(np.int64), self._events["result"][:n].copy()
@@ -138,7 +138,3 @@ def _system() -> Callable[..., int]:
     function = ctypes.CDLL(None, use_errno=True).syscall
     function.argtypes, function.restype = (ctypes.c_long,) * 6, ctypes.c_long
     return cast(Callable[..., int], function)
-
-
-def _address(X: np.ndarray) -> int:
-    return int(X.ctypes.data)

@@ -23,6 +23,7 @@ import numpy as np
 
 from somf.data import aio
 from somf.data.mapping import Place
+from somf.data.readahead import TURN
 from somf.data.source import Fetched, Source
 from somf.typing import Ints, Rows
 
@@ -46,9 +47,6 @@ N_PROBED = 32
 
 FIRST_SECONDS, LATE = 1.0, 0.25
 """When, and from what share of the time spent waiting on, the disk is what is scarce."""
-
-TURN = 0.5
-"""Seconds after which somebody who waits looks up, in case of a signal."""
 
 
 class Asking:
@@ -158,9 +156,9 @@ class ThroughCache:
 class PastCache(ThroughCache):
     """Lets the disk write the rows of minibatches to memory that is used again and again.
 
-    Every minibatch has a slot for each of its rows, those of the one before last when this one is
-    asked for. What cannot be had like this, for whatever reason, comes through the page cache:
-    there errors are named.
+    Every minibatch has a slot for each of its rows: those of one that nobody needs any more when
+    this one is asked for. What cannot be had like this, for whatever reason, comes through the
+    page cache: there errors are named.
 
     Parameters
     ----------

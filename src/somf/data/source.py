@@ -92,7 +92,7 @@ class Source(ABC):
         ids : ndarray of shape (b,)
         """
 
-    def locate(self, ids: Ints) -> list[Place] | None:  # noqa: ARG002
+    def locate(self, ids: Ints) -> list[Place] | None:  # noqa: ARG002 (not known here)
         """Return in which files samples are, and where, for somebody else to read them.
 
         Parameters
