@@ -10,7 +10,7 @@ test: .venv/dev ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2
 
 lint: .venv/dev ## check style, types and formatting
-	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy
+	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
 
 format: .venv/dev ## rewrite the sources in the project's style
 	$(BIN)/ruff check --fix && $(BIN)/ruff format

@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks.machine import facts
 from benchmarks.scaling import Repeated
 from benchmarks.speed import BATCH, K, Run
-from somf.threads import threads
+from somf.kernels.cpu.threads import threads
 
 P, N = 50_000, 500
 REDUCTIONS = (1, 2, 4, 8, 12, 24)

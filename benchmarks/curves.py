@@ -18,13 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.machine import seconds_of_others
 from somf import MatrixFactorization
-from somf.coding import Coder
+from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, as_source, epoch_order
+from somf.inference.coding import Coder
 from somf.kernels import kernels_for
+from somf.kernels.cpu.threads import threads
 from somf.penalties import CodePenalty
-from somf.solver import Solver
-from somf.start import start
-from somf.threads import threads
+from somf.training.start import start
 from somf.typing import Array, Ints
 
 SPAMS_MINIBATCHES = 16

@@ -20,7 +20,8 @@ import scipy.sparse as sp
 
 from benchmarks.machine import facts
 from benchmarks.scenes import indian_pines
-from somf import DictionaryLearning, ImagePatches, masks
+from somf import DictionaryLearning, ImagePatches
+from somf.algorithm import masks
 from somf.callbacks import Progress
 
 SETTINGS: dict[str, tuple[Any, ...]] = {

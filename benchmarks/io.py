@@ -37,7 +37,8 @@ from benchmarks.machine import facts
 from benchmarks.scenes import indian_pines
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
-from somf.data import aio, open_source
+from somf.data import open_source
+from somf.data.readahead.background import aio
 
 CHUNK_ROWS = 16
 PATCH_BYTES = 51_200 * 4

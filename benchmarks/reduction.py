@@ -25,12 +25,12 @@ from benchmarks.convergence import photographs
 from benchmarks.machine import facts
 from benchmarks.scenes import aviris_scenes, in_memory, indian_pines
 from somf import NMF, DictionaryLearning
+from somf.algorithm.schedule import TOLERANCE
+from somf.algorithm.solver import Solver
 from somf.callbacks import Progress
 from somf.data import Loader, as_source, epoch_order
-from somf.reduction import TOLERANCE
-from somf.solver import Solver
-from somf.start import start
-from somf.threads import threads
+from somf.kernels.cpu.threads import threads
+from somf.training.start import start
 
 FITS: dict[str, dict[str, Any]] = {
     "1": {"reduction": 1},

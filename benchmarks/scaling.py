@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.machine import facts
 from benchmarks.speed import STAGES, Run
 from somf.data import Source
-from somf.threads import threads
+from somf.kernels.cpu.threads import threads
 from somf.typing import Array, Ints
 
 CENTER = {"p": 50_000, "k": 100, "n": 10_000, "batch": 50, "r": 4}

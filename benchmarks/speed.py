@@ -44,12 +44,12 @@ from benchmarks.curves import (
 from benchmarks.machine import facts
 from benchmarks.scenes import in_memory, indian_pines
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
+from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, as_source, epoch_order
 from somf.kernels import kernels_for
+from somf.kernels.cpu.threads import team_for, threads
 from somf.penalties import CodePenalty
-from somf.solver import Solver
-from somf.start import start
-from somf.threads import team_for, threads
+from somf.training.start import start
 from somf.typing import Array
 
 K, ALPHA, BATCH = 100, 0.1, 50

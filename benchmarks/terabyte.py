@@ -32,7 +32,7 @@ from benchmarks.machine import facts
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
 from somf.callbacks import Progress
-from somf.data.mapping import is_mapped
+from somf.data.readahead.memory_map import is_mapped
 from somf.typing import Array
 
 ROWS, COLUMNS, CHANNELS, PATCH = 4500, 1150, 224, 16

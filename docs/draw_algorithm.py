@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
-from somf.masks import BernoulliMasks, BlockMasks
+from somf.algorithm.masks import BernoulliMasks, BlockMasks
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, FAINT, INK = "#2b6cb0", "#dd6b20", "#e2e8f0", "#1a202c"

@@ -19,9 +19,9 @@ from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 
 from somf import DictionaryLearning, ImagePatches
+from somf.inference.usage import usage_of
 from somf.plotting import plot_atoms
 from somf.typing import Array
-from somf.usage import usage_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -16,8 +16,8 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from somf import NMF
+from somf.inference.usage import usage_of
 from somf.plotting import plot_atoms, plot_reconstructions, plot_usage
-from somf.usage import usage_of
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

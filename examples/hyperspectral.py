@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from somf import DictionaryLearning, ImagePatches
+from somf.inference.usage import usage_of
 from somf.plotting import plot_atoms, plot_history, plot_spectra
 from somf.typing import Array
-from somf.usage import usage_of
 
 try:
     from matplotlib import pyplot as plt

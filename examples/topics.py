@@ -21,7 +21,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from somf import NMF
-from somf.usage import usage_of
+from somf.inference.usage import usage_of
 
 PACKAGES = (Path(ast.__file__).parent, *(Path(p.__file__).parent for p in (np, scipy, sklearn)))
 SKIPPED = {"tests", "test", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}

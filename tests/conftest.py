@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from somf.masks import Subset
-from somf.threads import Team, _current
+from somf.algorithm.masks import Subset
+from somf.kernels.cpu.threads import Team, _current
 from somf.typing import Array, Ints
 
 
@@ -36,7 +36,7 @@ def listed(subset: Subset) -> Ints:
 @pytest.fixture(params=[1, 3], ids=["alone", "shared"])
 def shared_team(request, monkeypatch):
     """Let threads share even the smallest work."""
-    monkeypatch.setattr("somf.threads.SMALLEST_SHARED_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.SMALLEST_SHARED_WORK", 0)
     team = Team(request.param)
     token = _current.set(team)
     yield team

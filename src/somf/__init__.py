@@ -2,10 +2,11 @@
 
 from importlib.metadata import version
 
-from somf.checkpoint import Checkpoint
 from somf.data import ImagePatches
-from somf.estimators import MatrixFactorization
-from somf.problems import NMF, DictionaryLearning, SparsePCA, load
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.loading import load
+from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
+from somf.training.checkpoint import Checkpoint
 
 __version__ = version("somf")
 

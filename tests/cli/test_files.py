@@ -12,9 +12,9 @@ import scipy.sparse as sp
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
-from somf import tensorfile
 from somf.cli.pictures import KINDS
-from somf.measurement import Measurement
+from somf.inference.measurement import Measurement
+from somf.persistence import tensorfile
 
 
 def write_rows(kind):
@@ -418,7 +418,7 @@ def test_files_that_are_missing_or_broken_are_named_and_nothing_is_written(
             "--raw-shape must not be given for",
         ),
         ("fit rows.npy --dataset rows -o m.somf", "--dataset must not be given for"),
-        ("fit two.h5 -o m.somf", "--dataset must name what to read in"),
+        ("fit two.h5 -o m.somf", "--dataset must name one of the datasets in"),
         ("fit two.h5 --dataset c -o m.somf", "--dataset must be one of ['a', 'b']"),
         ("info two.h5 --dataset c", "--dataset must be one of ['a', 'b']"),
         ("info numbers.bin --raw-dtype int8", "--raw-shape and --raw-dtype must both"),

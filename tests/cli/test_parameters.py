@@ -11,10 +11,11 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 import click
 
 import somf
-from somf import MatrixFactorization, config
+from somf import MatrixFactorization
 from somf.cli.fit import fit
 from somf.cli.parameters import FOR_PYTHON, PROBLEMS, documented, flag_of
-from somf.problems import KINDS
+from somf.estimators import config
+from somf.estimators.loading import KINDS
 
 OPTIONS = {parameter.name: parameter for parameter in fit.params}
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from somf import DictionaryLearning
 from somf.data import Loader, Source, as_source, open_source
-from somf.data.mapping import CAN_ASK
+from somf.data.readahead.memory_map import CAN_ASK
 
 X = np.random.default_rng(0).standard_normal((20, 6)) * np.array([1, 0, 1, 1, 0, 1])
 
@@ -64,7 +64,7 @@ def written_in_chunks(folder, kind, rows, **options):
 def test_a_fit_does_not_depend_on_how_chunks_are_read(tmp_path, monkeypatch, kind):
     rows = np.random.default_rng(0).standard_normal((64, 30)).astype(np.float32)
     path = written_in_chunks(tmp_path, kind, rows)
-    monkeypatch.setattr("somf.data.chunks.BUFFER_BYTES", 4 * 10 * 30 * 4)
+    monkeypatch.setattr("somf.data.order.BUFFER_BYTES", 4 * 10 * 30 * 4)
     fits = []
     for smallest in (1, 2**40):  # by rows, and by chunks that are kept
         monkeypatch.setattr("somf.data.source.LARGE_ROW", smallest)
@@ -112,7 +112,9 @@ def test_what_the_system_is_asked_for_are_whole_pages_of_the_map(tmp_path, monke
     np.save(tmp_path / "X.npy", np.ones((50, 3000)))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")[10:]
     asked = []
-    monkeypatch.setattr("somf.data.mapping._madvise", lambda: lambda *call: asked.append(call))
+    monkeypatch.setattr(
+        "somf.data.readahead.memory_map._madvise", lambda: lambda *call: asked.append(call)
+    )
     as_source(X).will_need(np.array([0, 39, 7]))
     begin = X.__array_interface__["data"][0]
     for (start, length, _), row in zip(asked, (0, 39, 7), strict=True):
@@ -151,7 +153,7 @@ def test_rows_that_are_not_what_a_source_promises_are_refused(given, error, perm
 
 def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):
     rows = np.random.default_rng(0).standard_normal((35, 30))
-    monkeypatch.setattr("somf.data.sliced.LARGEST_CHUNK", 4 * 30 * 8)
+    monkeypatch.setattr("somf.data.sources.sliced.LARGEST_CHUNK", 4 * 30 * 8)
     source = open_source(written_in_chunks(tmp_path, "HDF5", rows))
     asked = []
     monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))

@@ -4,14 +4,17 @@ import os
 import subprocess
 import sys
 
-from tests.gpu import NEEDS_CUDA
+from tests.helpers.gpu import NEEDS_CUDA
 
 COMPILE = """
 import itertools
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from somf.kernels import cuda_atoms, cuda_codes, cuda_patches, cuda_rows
+from somf.kernels.cuda import atoms as cuda_atoms
+from somf.kernels.cuda import codes as cuda_codes
+from somf.data.cuda import patches as cuda_patches
+from somf.data.cuda import rows as cuda_rows
 
 def compile(kernel, types, constants, n_warps):
     signature = dict(types) | {name: "constexpr" for name in constants}

@@ -8,11 +8,12 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from somf import threads
-from somf.kernels import cpu, kernels_for, reference
+from somf.kernels import kernels_for, reference
+from somf.kernels.cpu import kernels as cpu
+from somf.kernels.cpu import threads
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall, CodePenalty
-from tests.gpu import NEEDS_CUDA, CudaOnHost
+from tests.helpers.gpu import NEEDS_CUDA, CudaOnHost
 
 CUDA = pytest.param(CudaOnHost(), marks=NEEDS_CUDA)
 KERNELS = pytest.mark.parametrize(

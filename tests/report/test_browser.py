@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, ImagePatches
-from somf.measurement import Measurement
+from somf.inference.measurement import Measurement
 from somf.report import write_report
-from tests.report.browser import Browser, needs_browser
+from tests.helpers.browser import Browser, needs_browser
 
 pytestmark = needs_browser
 

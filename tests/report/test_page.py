@@ -8,9 +8,9 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
-from somf.measurement import Measurement
+from somf.inference.measurement import Measurement
+from somf.inference.usage import usage_of
 from somf.report import write_report
-from somf.usage import usage_of
 
 VOID = {"meta", "link", "img"}
 MEGABYTE = 2**20

@@ -18,7 +18,7 @@ from somf.cli.info import info
 from somf.cli.pictures import plot, report
 from somf.cli.talk import examples, printable
 from somf.cli.use import score, transform
-from somf.kernels import MissingDeviceError
+from somf.errors import MissingDeviceError
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 

@@ -12,8 +12,8 @@ from somf.cli import scenes
 from somf.cli.parameters import option_for, with_options
 from somf.cli.talk import Talk, examples, talking
 from somf.data import ImagePatches
-from somf.estimators import MatrixFactorization
-from somf.problems import DictionaryLearning
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.problems import DictionaryLearning
 
 REDUCTIONS = (1, 4, 12)
 SCENES = {"synthetic": (scenes.synthetic, 8), "indian-pines": (scenes.indian_pines, 16)}

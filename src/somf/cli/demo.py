@@ -10,7 +10,7 @@ from somf.cli.files import check_free, force_option
 from somf.cli.opening import size
 from somf.cli.scenes import indian_pines
 from somf.cli.talk import Talk, examples, talking
-from somf.problems import load
+from somf.estimators.loading import load
 
 N_LEFT = 105
 """Columns of the scene to learn from; the others are to test on."""

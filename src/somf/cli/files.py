@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import click
 
-from somf.data.images import files_of
+from somf.data.images.files import files_of
 
 force_option = click.option("--force", is_flag=True, help="Replace what exists.")
 

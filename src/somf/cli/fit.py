@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
+from somf.algorithm.config import AUTO
 from somf.cli.files import check_free, force_option
 from somf.cli.opening import Flags, data_options, expanded, naming, open_data
 from somf.cli.parameters import FOR_PYTHON, estimator_for, estimator_options
 from somf.cli.runfile import config_option, write
 from somf.cli.talk import Talk, examples, talking
-from somf.config import AUTO
 from somf.data import ImagePatches, Source
-from somf.estimators import MatrixFactorization
+from somf.estimators.base import MatrixFactorization
 
 
 def fraction_or_file(value: Any) -> float | str:

@@ -6,7 +6,6 @@ from typing import Any
 import click
 import numpy as np
 
-from somf import modelfile
 from somf.cli.opening import (
     HOW_TO_READ_RAW,
     Flags,
@@ -19,8 +18,8 @@ from somf.cli.opening import (
 from somf.cli.parameters import with_options
 from somf.cli.talk import Talk, examples, talking
 from somf.data import CsrSource, Source
-from somf.data.guard import SeveralDatasetsError
-from somf.data.images import (
+from somf.data.formats.npy import map_npy
+from somf.data.images.files import (
     READERS,
     STORED,
     declared_no_data,
@@ -29,10 +28,10 @@ from somf.data.images import (
     open_image,
     open_stored,
 )
-from somf.data.numpyfiles import map_npy
-from somf.estimators import MatrixFactorization
-from somf.problems import load
-from somf.tensorfile import DamagedFileError
+from somf.errors import DamagedFileError, SeveralDatasetsError
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.loading import load
+from somf.persistence import modelfile
 
 DATA = (".npz", *READERS)
 """Kinds of files that are data; all others are models and checkpoints."""

@@ -9,8 +9,8 @@ from somf.cli.opening import OF_THE_MODEL, Flags, data_options, expanded, open_d
 from somf.cli.parameters import Function, option_for, with_options
 from somf.cli.talk import Talk
 from somf.data import Source
-from somf.estimators import MatrixFactorization
-from somf.problems import load
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.loading import load
 
 
 def model_and_data(*, required: bool) -> Callable[[Function], Callable[..., Any]]:

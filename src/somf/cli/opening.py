@@ -12,10 +12,10 @@ import click
 
 from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
-from somf.data.images import READERS, STORED, envi_header_of, kind_of
-from somf.data.opening import IMAGES
-from somf.estimators import MatrixFactorization
-from somf.tensorfile import DamagedFileError
+from somf.data.formats.open import IMAGES
+from somf.data.images.files import READERS, STORED, envi_header_of, kind_of
+from somf.errors import DamagedFileError
+from somf.estimators.base import MatrixFactorization
 
 NONE = "none"
 """What to say to --patches and --mask where a model would else have the last word."""

@@ -9,10 +9,12 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from somf.config import AUTO, INITS, Config
-from somf.data.numpyfiles import map_npy
-from somf.estimators import MatrixFactorization
-from somf.problems import NMF, DictionaryLearning, SparsePCA, load
+from somf.algorithm.config import AUTO
+from somf.data.formats.npy import map_npy
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.config import INITS, check_params
+from somf.estimators.loading import load
+from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
 from somf.typing import Array
 
 PROBLEMS: dict[str, type[MatrixFactorization]] = {
@@ -177,7 +179,7 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
         given["init"] = _atoms(given["init"])
     estimator = kind(**given, verbose=verbose)
     try:
-        Config.from_params(vars(estimator))
+        check_params(vars(estimator))
     except (TypeError, ValueError) as error:
         name = str(error).partition(" ")[0]
         hint = flag_of(name) if name in options else None

@@ -12,8 +12,8 @@ from somf.cli.opening import naming
 from somf.cli.runfile import command_to_repeat
 from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
-from somf.estimators import MatrixFactorization
-from somf.measurement import Measurement
+from somf.estimators.base import MatrixFactorization
+from somf.inference.measurement import Measurement
 
 KINDS = {
     "atoms": "the atoms, most used first if there is DATA",

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 logger = logging.getLogger("somf")
-density_logger = logging.getLogger("somf.density")
+density_logger = logging.getLogger("somf.training.alpha_search")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from somf.cli.files import check_free, force_option, replacing
 from somf.cli.model import files_in_use, model_and_data, open_model
 from somf.cli.opening import naming
 from somf.cli.talk import Talk, examples, talking
-from somf.measurement import Measurement
+from somf.inference.measurement import Measurement
 
 
 @click.command(

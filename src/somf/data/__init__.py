@@ -1,13 +1,15 @@
 """Where samples come from: sources of rows, and the loader that turns rows into minibatches."""
 
-from somf.data.chunks import epoch_order
+from somf.data.formats.open import as_source, open_source
+from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader, loader_for
-from somf.data.mapping import Place
-from somf.data.opening import as_source, open_source
-from somf.data.patches import ImagePatches
-from somf.data.sliced import SlicedSource
-from somf.data.source import ArraySource, CsrSource, Source
-from somf.data.stacked import StackedSource
+from somf.data.order import epoch_order
+from somf.data.readahead.memory_map import Place
+from somf.data.source import Source
+from somf.data.sources.arrays import ArraySource
+from somf.data.sources.sliced import SlicedSource
+from somf.data.sources.sparse import CsrSource
+from somf.data.sources.stacked import StackedSource
 
 __all__ = [
     "ArraySource",

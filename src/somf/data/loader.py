@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.asking import Asking
-from somf.data.chunks import ChunkBuffer, buffered_chunks, epoch_order
-from somf.data.readahead import read_ahead
+from somf.data.buffer import ChunkBuffer
+from somf.data.order import buffered_chunks, epoch_order
+from somf.data.readahead.background import read_ahead
+from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import Fetched, Source
 from somf.typing import Array, Ints, Matrix
 
@@ -52,7 +53,6 @@ class Loader:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
         self._memory: Array | None = None  # of chunks, kept from one epoch to the next
-        self._asking = Asking(source)
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -106,9 +106,12 @@ class Loader:
         if self.source.is_in_memory:
             yield map(self.load, batches)
             return
-        is_asked = self.source.is_read_by_system and not self._keeps_chunks
-        reading = self._asking.ahead if is_asked else self._in_background
-        with reading(batches, self._n_ahead(batches)) as fetched:
+        n_ahead = self._n_ahead(batches)
+        if self.source.is_read_by_system and not self._keeps_chunks:
+            fetched = read_through_page_cache(self.source, batches, n_ahead)
+            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
+            return
+        with self._in_background(batches, n_ahead) as fetched:
             yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
 
     @contextmanager
@@ -164,7 +167,7 @@ class Loader:
 
     def _dense(self, fetched: Fetched, ids: Ints) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
-        from somf.kernels.gather import gather  # Numba is slow to import
+        from somf.data.gather import gather  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
         rows, total = gather(fetched, shape, self.permutation, self.dtype)
@@ -259,7 +262,7 @@ def loader_for(
 ) -> Loader:
     """Return the loader that brings minibatches to a device; see `Loader` for the parameters."""
     if device == "cuda":
-        from somf.data.device import DeviceLoader  # torch is optional
+        from somf.data.cuda.loader import DeviceLoader  # torch is optional
 
         return DeviceLoader(source, dtype, permutation, non_negative, name)
     return Loader(source, dtype, permutation, non_negative, name)

@@ -1,15 +1,12 @@
 """Arrays in the memory of the host: what the kernels of the CPU have in common."""
 
-import math
-import mmap
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
 
+from somf.scratch import scratch_zeros
 from somf.typing import Array, Ints, Matrix
 
 __all__ = [
@@ -29,8 +26,6 @@ __all__ = [
     "zeros",
 ]
 
-SCRATCH_BYTES = 2**28
-"""Arrays larger than this live in a scratch file that is mapped into memory."""
 
 IS_ASYNCHRONOUS = False
 
@@ -62,15 +57,7 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
 
 def scratch(shape: tuple[int, ...], like: Array) -> Array:
     """See `Kernels.scratch`."""
-    size = math.prod(shape) * like.dtype.itemsize
-    if size <= SCRATCH_BYTES:
-        return np.zeros(shape, like.dtype)
-    with tempfile.TemporaryFile() as file:
-        _reserve(file.fileno(), size)
-        array = np.memmap(file, dtype=like.dtype, shape=shape)
-    if hasattr(mmap, "MADV_RANDOM"):
-        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # neighbours of a sample are not wanted with it
-    return array
+    return scratch_zeros(shape, like.dtype)
 
 
 @contextmanager
@@ -82,20 +69,6 @@ def memory_explained() -> Iterator[None]:
 def without_gradients() -> AbstractContextManager[None]:
     """See `Kernels.without_gradients`."""
     return nullcontext()
-
-
-def _reserve(file: int, size: int) -> None:
-    """Make sure that a disk has room; if it turned out later, the process would be killed."""
-    if not hasattr(os, "posix_fallocate"):
-        return
-    try:
-        os.posix_fallocate(file, 0, size)
-    except OSError as error:
-        raise OSError(
-            error.errno,
-            f"{error.strerror}: {size:,} bytes are needed in "
-            f"{tempfile.gettempdir()!r}. Set TMPDIR to a folder with more room",
-        ) from error
 
 
 def take(store: Array, slots: Ints) -> Array:

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from somf.kernels import MAX_SWEEPS, smallest_curvature
 from somf.kernels.host import *  # noqa: F403 (where arrays are is the same for all kernels of the host)
+from somf.kernels.protocol import MAX_SWEEPS, smallest_curvature
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
 

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from somf.pictures import as_curves, as_pictures, has_spectra, patch_shape_of
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
+from somf.plotting.pictures import as_curves, as_pictures, has_spectra, patch_shape_of
 from somf.plotting.tiles import (
     CURVE_POINTS,
     CURVE_TILE,

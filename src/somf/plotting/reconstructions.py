@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from somf.data import as_source
-from somf.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
+from somf.plotting.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
 from somf.plotting.tiles import (
     CURVE_POINTS,
     CURVE_TILE,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from somf.inference.usage import usage_of
 from somf.plotting.arguments import given_or_new_axes
-from somf.usage import usage_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

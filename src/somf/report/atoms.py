@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from somf.measurement import Measurement
-from somf.pictures import as_curves, as_pictures, has_spectra
+from somf.inference.measurement import Measurement
+from somf.plotting.pictures import as_curves, as_pictures, has_spectra
 from somf.report.charts import number, rounded
 from somf.typing import Array, Ints
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from somf.config import AUTO
-from somf.measurement import Measurement
-from somf.pictures import has_spectra, patch_shape_of
+from somf.algorithm.config import AUTO
+from somf.inference.measurement import Measurement
 from somf.plotting import HISTORY_LABELS
+from somf.plotting.pictures import has_spectra, patch_shape_of
 from somf.report.atoms import MOST_ATOMS, atom_list
 from somf.report.charts import bar_chart, line_chart, number
 

@@ -1,0 +1,72 @@
+"""The hyper-parameters of the algorithm, in its own terms."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from somf.algorithm.schedule import STRONGEST
+from somf.penalties import AtomBall, CodePenalty
+
+AUTO = "auto"
+"""The value of `alpha` and `reduction` that leaves the choice to somf."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All that an iteration depends on besides its state and its samples.
+
+    Attributes
+    ----------
+    n_components : int
+        k.
+    penalty : CodePenalty
+        λΩ, the penalty on codes.
+    ball : AtomBall
+        𝒞, the set that every atom is in.
+    reduction : float or "auto"
+        r ≥ 1.
+    code_estimator : {"averaged", "masked", "exact"}
+    masks : {"blocks", "bernoulli"}
+    surrogate : {"online", "incremental"}
+    learning_rate : float
+        v in (3/4, 1).
+    code_tol : float
+        Relative duality gap of the codes of an iteration.
+    device : {"cpu", "cuda"}
+    """
+
+    n_components: int
+    penalty: CodePenalty
+    ball: AtomBall
+    reduction: float | str
+    code_estimator: str
+    masks: str
+    surrogate: str
+    learning_rate: float
+    code_tol: float
+    device: str
+
+    def for_features(self, n_features: int) -> Self:
+        """Return the same with a reduction that leaves at least one feature."""
+        if self.reduction == AUTO:
+            return self
+        return replace(self, reduction=min(self.strongest_reduction, float(n_features)))
+
+    @property
+    def strongest_reduction(self) -> float:
+        """The reduction; with "auto" the one that a fit may begin with."""
+        return STRONGEST if isinstance(self.reduction, str) else self.reduction
+
+    @property
+    def estimator_in_use(self) -> str:
+        """The code estimator; without subsampling they all are OMF, and none needs a memory."""
+        return "masked" if self.reduction == 1.0 else self.code_estimator
+
+    @property
+    def remembers_samples(self) -> bool:
+        """Whether anything has to be kept for every sample."""
+        return self.estimator_in_use == "averaged" or self.surrogate == "incremental"
+
+    @property
+    def is_non_negative(self) -> bool:
+        """Whether negative data cannot be reproduced."""
+        return self.penalty.positive and self.ball.positive

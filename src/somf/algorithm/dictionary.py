@@ -1,0 +1,162 @@
+"""The atoms: where they start, how they move, and what becomes of those that nobody uses."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.algorithm.masks import Indicators, Subset
+from somf.algorithm.state import State
+from somf.kernels import Kernels
+from somf.kernels.host import to_host
+from somf.penalties import AtomBall
+from somf.randomness import generator
+from somf.typing import Array, Ints, Matrix
+
+LOOK_AHEAD = 8
+"""Minibatches before the patience with an atom runs out at which its use is looked up."""
+
+
+def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
+    """Return initial atoms: the given samples, and random directions where these do not suffice.
+
+    Parameters
+    ----------
+    samples : ndarray of shape (m, p)
+        At most `n_components` are used; those that are zero are not.
+    n_components : int
+    ball : AtomBall
+    seed : int
+
+    Returns
+    -------
+    D : ndarray of shape (p, k)
+        Atoms on the border of the ball.
+    """
+    p = samples.shape[1]
+    D = np.zeros((p, n_components), dtype=samples.dtype)
+    D[:, : len(samples)] = samples[:n_components].T
+    D = ball.stretch(D)
+    empty = np.flatnonzero(~D.any(axis=0))
+    if empty.size:
+        rng = generator(seed, "atoms")
+        directions = rng.standard_normal((p, empty.size)).astype(D.dtype)
+        D[:, empty] = ball.stretch(np.abs(directions) if ball.positive else directions)
+    return D
+
+
+class Dictionary:
+    """Moves and replaces the atoms of a state.
+
+    Parameters
+    ----------
+    state : State
+    kernels : Kernels
+    ball : AtomBall
+    blocks : list of slice
+        The blocks of rows whose norms are kept.
+    """
+
+    def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
+        self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
+        self.indicators = Indicators(len(blocks), state.dtype, kernels)
+        self._last_known_use = to_host(state.last_used)
+        self._look: Callable[[], Ints | None] | None = None
+
+    def update(self, subset: Subset) -> None:
+        """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
+        D_s, rows = subset.of_features(self.state.D)
+        B_s, _ = subset.of_features(self.state.B)
+        norms = self.state.norms
+        if subset.is_whole_blocks:
+            frozen = self.indicators.without(subset.blocks) @ norms
+        else:
+            frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
+        budget = (1 - frozen).clip(0, 1)
+        self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
+        subset.write_back(self.state.D, D_s)
+
+    def measure(self, blocks: Iterable[int], grams: Array | None) -> None:
+        """Bring the norms of atoms inside some blocks up to date.
+
+        Parameters
+        ----------
+        blocks : iterable of int
+        grams : ndarray of shape (R, k, k), optional
+            Gram matrices of the blocks, whose diagonals are the norms of the ℓ2 ball.
+        """
+        norms = self.state.norms
+        if grams is not None and self.ball.l1_ratio == 0.0:
+            norms[:] = grams.diagonal(0, 1, 2)  # of all blocks: less to do than to choose some
+            return
+        for g in blocks:
+            norms[g] = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
+
+    def replace_unused(self, X: Matrix, objective: Array) -> bool:
+        """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
+
+        The patience with an atom doubles each time it is replaced, so that a dictionary with more
+        atoms than the data has use for comes to rest.
+
+        Parameters
+        ----------
+        X : ndarray or csc_array of shape (b, p)
+        objective : ndarray of shape (b,)
+            How badly each sample is coded.
+
+        Returns
+        -------
+        replaced : bool
+            Whether any atom was replaced.
+        """
+        state = self.state
+        unused = self._find_unused(soon=LOOK_AHEAD * len(objective))
+        if unused.size == 0:
+            return False
+        worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
+        rows = to_host(X[worst]) if not isinstance(X, sp.csc_array) else X[worst].toarray()
+        fresh = self.ball.stretch(rows.T)
+        fresh = fresh[:, fresh.any(axis=0)]
+        atoms = unused[: fresh.shape[1]]
+        if atoms.size == 0:
+            return False
+        state.last_used[atoms] = state.n_samples_seen
+        state.patience[atoms] *= 2
+        state.D[:, atoms] = self.kernels.to_device(fresh[:, : atoms.size])
+        state.B[:, atoms] = 0
+        state.C[atoms] = 0
+        state.C[:, atoms] = 0
+        state.n_users[atoms] = 0
+        if state.memory is not None:
+            state.memory.forget_atoms(atoms)
+        state.n_averaged = 0
+        return True
+
+    def _find_unused(self, soon: int) -> Ints:
+        """Return the atoms whose patience has run out.
+
+        On a device `last_used` runs ahead of what is known of it here. By old knowledge an atom can
+        only seem to have been idle for too long, and only if one does must somebody wait for the
+        device. A little before, news that come without waiting are asked for.
+
+        Parameters
+        ----------
+        soon : int
+            How many samples before.
+        """
+        state = self.state
+        news = None if self._look is None else self._look()
+        if news is not None:
+            self._last_known_use, self._look = np.maximum(self._last_known_use, news), None
+
+        if self._patience_left().min() <= 0:
+            self._last_known_use = to_host(state.last_used)
+            return np.flatnonzero(self._patience_left() <= 0)
+        if self._look is None and self._patience_left().min() <= soon:
+            self._look = self.kernels.look_later(state.last_used)
+        return np.empty(0, dtype=np.intp)
+
+    def _patience_left(self) -> Ints:
+        state = self.state
+        left: Ints = state.patience - (state.n_samples_seen - self._last_known_use)
+        return left

@@ -1,0 +1,294 @@
+"""β and G of a minibatch: the quadratic ½ αᵀGα − αᵀβ that its codes minimise.
+
+=========== ======================================================================================
+masked      From the current subset alone (Mensch et al., ICML 2016).
+averaged    Averaged over all subsets with which a sample has been seen (the paper).
+exact       From all features; only the dictionary update is partial.
+=========== ======================================================================================
+
+Gram matrices are described by *statistics*, one row per sample or one for all, of which
+`GramBook.expand` makes the matrices. With block masks a statistic is one weight per block, since
+G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from somf.algorithm.masks import Indicators, Subset
+from somf.algorithm.state import SampleMemory, State
+from somf.kernels import Kernels
+from somf.penalties import CodePenalty
+from somf.typing import Array, Ints, Matrix
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """The regression problems of a minibatch.
+
+    Attributes
+    ----------
+    grams : ndarray of shape (1, k, k) or (b, k, k)
+    beta : ndarray of shape (b, k)
+    sq_norm : ndarray of shape (b,)
+        ‖x‖², estimated like β.
+    """
+
+    grams: Array
+    beta: Array
+    sq_norm: Array
+
+    def objective(self, code: Array, penalty: CodePenalty) -> Array:
+        """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes, where one G serves all samples."""
+        smooth = self.sq_norm / 2 + (code * (code @ self.grams[0] / 2 - self.beta)).sum(axis=1)
+        l1, l2 = abs(code).sum(axis=1), (code**2).sum(axis=1)
+        objective: Array = smooth + penalty.l1 * l1 + penalty.l2 / 2 * l2
+        return objective
+
+
+class GramBook(Protocol):
+    """Keeps account of DᵀD while D changes on subsets of its rows.
+
+    Attributes
+    ----------
+    statistic_size : int
+        Numbers that describe a Gram matrix.
+    grams_of_blocks : ndarray of shape (R, k, k) or None
+        The current Gram matrix of every block of rows, where it is kept.
+    """
+
+    statistic_size: int
+    grams_of_blocks: Array | None
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return the statistic of D_sᵀD_s."""
+        ...
+
+    def of_all(self) -> Array:
+        """Return the statistic of DᵀD."""
+        ...
+
+    def expand(self, statistics: Array) -> Array:
+        """Return the Gram matrices (m, k, k) of statistics (m, size) of the current dictionary."""
+        ...
+
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the Gram matrices (m, k, k) of averages over past visits and the present one.
+
+        Parameters
+        ----------
+        past, present : ndarray of shape (m, size)
+            Statistics, with their weights in the average.
+        """
+        ...
+
+    def age(self, pace: float) -> None:
+        """Take notice that averages have been made.
+
+        Parameters
+        ----------
+        pace : float
+            The weight of the current dictionary in the averages of all samples together.
+        """
+        ...
+
+    def dictionary_changed(self, subset: Subset) -> None:
+        """Take notice that D has changed on the rows of a subset."""
+        ...
+
+    def recompute(self) -> None:
+        """Take notice that D has changed anywhere."""
+        ...
+
+
+class BlockGrams:
+    """One Gram matrix per block of rows: no memory of size n k².
+
+    The past part of an averaged β is as old as the visits it comes from. Next to the current Gram
+    matrix of a block there is one that is as old, on average over samples; with the current one in
+    its place, β and G would disagree by what D has moved since, which makes codes useless after the
+    first epoch where a mask has fewer features than there are atoms.
+    """
+
+    def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
+        self.state, self.kernels, self.blocks = state, kernels, blocks
+        self.statistic_size = len(blocks)
+        self.indicators = Indicators(len(blocks), state.dtype, kernels)
+        self.grams_of_blocks: Array | None = state.grams
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return ones at the blocks of the subset."""
+        return self.indicators.of(subset.blocks)
+
+    def of_all(self) -> Array:
+        """Return ones at all blocks."""
+        return self.indicators.without(())
+
+    def expand(self, statistics: Array) -> Array:
+        """Return Σ_g ω[g] D_gᵀD_g for every row ω."""
+        return self.kernels.combine(statistics, self.state.grams)
+
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the same with aged matrices for the past and current ones for the present."""
+        grams = self.kernels.concatenate([self.state.aged_grams, self.state.grams], axis=0)
+        weights = self.kernels.concatenate([past, present], axis=1)
+        return self.kernels.combine(weights, grams)
+
+    def age(self, pace: float) -> None:
+        """Let the aged matrices follow the current ones."""
+        aged = self.state.aged_grams
+        aged[:] = self.kernels.mix(aged, self.state.grams, pace)
+
+    def dictionary_changed(self, subset: Subset) -> None:
+        """Compute the Gram matrices of the blocks of a subset anew."""
+        for g in subset.blocks:
+            self.state.grams[g] = self.kernels.gram(self.state.D, (self.blocks[g],))
+
+    def recompute(self) -> None:
+        """Compute the Gram matrices of all blocks anew."""
+        for g, rows in enumerate(self.blocks):
+            self.state.grams[g] = self.kernels.gram(self.state.D, (rows,))
+
+
+class StoredGrams:
+    """A Gram matrix for every subset that comes along, as in the paper.
+
+    The whole DᵀD is kept only if it is wanted, and computed anew at each change: Bernoulli masks
+    are here to be right, not to be fast.
+    """
+
+    def __init__(self, state: State, kernels: Kernels, keep_all: bool) -> None:
+        self.state, self.kernels, self.keep_all = state, kernels, keep_all
+        self.statistic_size = state.C.shape[0] ** 2
+        self.grams_of_blocks: Array | None = None
+
+    def of_subset(self, subset: Subset) -> Array:
+        """Return D_sᵀD_s itself."""
+        return self.kernels.gram(*subset.of_features(self.state.D)).ravel()
+
+    def of_all(self) -> Array:
+        """Return DᵀD itself."""
+        G: Array = self.state.grams[0]
+        return G.ravel()
+
+    def expand(self, statistics: Array) -> Array:
+        """Return the statistics as matrices."""
+        return statistics.reshape(-1, *self.state.C.shape)
+
+    def expand_averages(self, past: Array, present: Array) -> Array:
+        """Return the sum of both as matrices: they are as old as they should be."""
+        return self.expand(past + present)
+
+    def age(self, pace: float) -> None:
+        """Do nothing: averages hold the matrices themselves."""
+
+    def dictionary_changed(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
+        """Compute DᵀD anew, if it is wanted."""
+        self.recompute()
+
+    def recompute(self) -> None:
+        """Compute DᵀD anew, if it is wanted."""
+        if self.keep_all:
+            self.state.grams[0] = self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
+
+
+class Regression:
+    """Estimates β and G by the chosen code estimator.
+
+    Parameters
+    ----------
+    code_estimator : {"masked", "averaged", "exact"}
+    learning_rate : float
+        v; an average gives its c-th observation the weight γ = c^−(2.5−2v).
+    state : State
+    kernels : Kernels
+    book : GramBook
+    """
+
+    def __init__(
+        self,
+        code_estimator: str,
+        learning_rate: float,
+        state: State,
+        kernels: Kernels,
+        book: GramBook,
+    ) -> None:
+        self.state, self.kernels, self.book = state, kernels, book
+        self.decay = 2.5 - 2.0 * learning_rate
+        self.dtype = state.dtype
+        self._estimate = getattr(self, f"_{code_estimator}")
+
+    def estimate(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
+        """Return β and G of a minibatch.
+
+        Parameters
+        ----------
+        X : ndarray or csc_array of shape (b, p)
+        subset : Subset
+        memory : SampleMemory
+            Averages are read from it and written to it.
+        slots : ndarray of shape (b,)
+            Where in `memory` the samples are.
+        """
+        quadratic: Quadratic = self._estimate(X, subset, memory, slots)
+        return quadratic
+
+    def of_everything(self, X: Matrix) -> Quadratic:
+        """Return β and G of a minibatch from all features."""
+        everything = (slice(0, len(self.state.D)),)
+        beta = self.kernels.correlate(X, self.state.D, everything)
+        grams = self.book.expand(self.book.of_all()[None])
+        return Quadratic(grams, beta, self.kernels.squared_norms(X, everything))
+
+    def of_subset(self, X: Matrix, subset: Subset) -> Quadratic:
+        """Return β and G of a minibatch from a subset of the features alone."""
+        beta, sq_norm = self._observe(X, subset)
+        grams = self.book.expand(subset.scale * self.book.of_subset(subset)[None])
+        return Quadratic(grams, beta, sq_norm)
+
+    def _exact(self, X: Matrix, *_: object) -> Quadratic:
+        return self.of_everything(X)
+
+    def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
+        return self.of_subset(X, subset)
+
+    def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
+        beta, sq_norm = self._observe(X, subset)
+        seen = subset.scale * self.book.of_subset(subset)[None]
+        memory.n_visits[slots] += 1
+        weights = memory.n_visits[slots] ** -self.decay
+        if (weights == 1).all():  # nobody has a past, and all have the same present
+            average, grams = seen, self.book.expand(seen)
+        else:
+            gamma = self.kernels.to_device(weights.astype(self.dtype))
+            take, mix = self.kernels.take, self.kernels.mix
+            beta = mix(take(memory.beta, slots), beta, gamma[:, None])
+            sq_norm = mix(take(memory.sq_norm, slots), sq_norm, gamma)
+            past = take(memory.gram, slots)
+            average = mix(past, seen, gamma[:, None])
+            grams = self.book.expand_averages((1 - gamma)[:, None] * past, gamma[:, None] * seen)
+        self.kernels.put(memory.beta, slots, beta)
+        self.kernels.put(memory.sq_norm, slots, sq_norm)
+        self.kernels.put(memory.gram, slots, average)
+        if memory is self.state.memory:
+            self._age(weights, len(memory.ids))
+        return Quadratic(grams, beta, sq_norm)
+
+    def _age(self, gamma: Array, n_samples: int) -> None:
+        """Let block Gram matrices age like the averages of the samples, taken together.
+
+        In the first pass over the samples averages are made of one visit each, all equally many.
+        Later, a sample forgets the fraction γ at each visit, and is visited every n / b iterations.
+        """
+        b = len(gamma)
+        self.state.n_averaged += b
+        if self.state.n_averaged <= n_samples:
+            pace = b / self.state.n_averaged
+        else:
+            pace = 1.0 - (1.0 - float(gamma.mean())) ** (b / n_samples)
+        self.book.age(pace)
+
+    def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
+        """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
+        X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
+        beta = self.kernels.correlate(X_s, D_s, rows)
+        return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s, rows)

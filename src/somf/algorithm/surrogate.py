@@ -1,0 +1,98 @@
+r"""B and C: all that the dictionary update knows of the past.
+
+The surrogate of the objective is ½ tr(DᵀD C) − tr(DᵀB). Multiplying both matrices by one number
+changes nothing, so averages and sums will do equally well.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from somf.algorithm.state import State
+from somf.kernels import Kernels
+from somf.typing import Array, Matrix
+
+
+class Surrogate(Protocol):
+    """A rule for B and C.
+
+    Attributes
+    ----------
+    takes_back : bool
+        Whether it takes back what a sample has contributed before.
+    """
+
+    takes_back: bool
+
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
+        """Take a minibatch into account.
+
+        Parameters
+        ----------
+        X : ndarray or csc_array of shape (b, p)
+        code : ndarray of shape (b, k)
+        old_code : ndarray of shape (b, k)
+            The codes at the last visit, zero if there was none; needed only to take them back.
+        """
+        ...
+
+
+class OnlineSurrogate:
+    """The paper's: an average over the stream in which old codes fade with weights w.
+
+    Parameters
+    ----------
+    state : State
+    kernels : Kernels
+    learning_rate : float
+        v.
+    """
+
+    takes_back = False
+
+    def __init__(self, state: State, kernels: Kernels, learning_rate: float) -> None:
+        self.state, self.kernels, self.learning_rate = state, kernels, learning_rate
+
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:  # noqa: ARG002 (protocol)
+        """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
+        b = len(code)
+        w = minibatch_weight(self.state.n_samples_seen, b, self.learning_rate)
+        share = code * (w / b)
+        self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
+        self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
+
+
+class IncrementalSurrogate:
+    """Exactly one contribution per sample, that of its latest code, in plain sums.
+
+    Parameters
+    ----------
+    state : State
+    kernels : Kernels
+    """
+
+    takes_back = True
+
+    def __init__(self, state: State, kernels: Kernels) -> None:
+        self.state, self.kernels = state, kernels
+
+    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
+        """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
+        assert old_code is not None
+        B, C, n_users = self.state.B, self.state.C, self.state.n_users
+        self.kernels.accumulate(B, X, code - old_code, 1.0)
+        self.kernels.accumulate(C, code, code, 1.0)
+        self.kernels.accumulate(C, old_code, -old_code, 1.0)
+        n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
+        # What has been added and taken back leaves rounding errors, which are not information.
+        self.kernels.clear_atoms(B, C, (n_users == 0) & (C.diagonal() != 0))
+
+
+def minibatch_weight(n_samples_seen: int, batch_size: int, learning_rate: float) -> float:
+    """Return w = 1 − Π (1 − s^−v) over the counts s of the samples of a minibatch.
+
+    This is the weight of the batch as a whole if its samples had come one by one, so that results
+    depend as little as possible on how a stream is cut.
+    """
+    s = n_samples_seen + np.arange(1, batch_size + 1, dtype=np.float64)
+    return float(1.0 - np.prod(1.0 - s**-learning_rate))

@@ -1,0 +1,1 @@
+"""Minibatches in the memory of a GPU."""

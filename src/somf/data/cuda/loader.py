@@ -1,0 +1,226 @@
+"""Minibatches in the memory of a GPU."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from somf.data.cuda.patches import cut_patches
+from somf.data.cuda.pinned import PinnedArray, Staging, can_be_sent, pinned, tensor_of
+from somf.data.cuda.rows import arrange_rows
+from somf.data.images.patches import ImagePatches
+from somf.data.loader import Loader, check_finite
+from somf.data.readahead.background import read_ahead
+from somf.data.source import Fetched, Source
+from somf.data.sources.arrays import ArraySource
+from somf.kernels.cuda import kernels as cuda
+from somf.typing import Array, Ints, Matrix
+
+BATCHES_AHEAD = 2
+"""Minibatches of a pinned array on their way while another one is worked on."""
+
+READING_THREADS = 2
+"""While one waits for the device to look at its minibatch, the other begins the next one."""
+
+
+class DeviceLoader(Loader):
+    """Sends rows as they are; converts, permutes and checks them on the device.
+
+    All of this happens in the background, on a stream of its own, while the device computes. An
+    image whose patches are the samples goes to the device once, and patches are cut out there.
+
+    Parameters
+    ----------
+    source, dtype, permutation, non_negative, name
+        See `Loader`.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        dtype: np.dtype[Any],
+        permutation: Ints | None = None,
+        non_negative: bool = False,
+        name: str = "X",
+    ) -> None:
+        super().__init__(source, dtype, permutation, non_negative, name)
+        self._floating = torch.from_numpy(np.empty(0, dtype)).dtype
+        self._places = None if permutation is None else cuda.to_device(self._column)
+        self._reading = threading.local()
+        on_gpu = cuda.DEVICE.type == "cuda"
+        self._computing = torch.cuda.current_stream() if on_gpu else None
+        self._image: DeviceImage | None = None
+        if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
+            self._image = DeviceImage(source, permutation, self._floating)
+            self._warn_if_negative(self._image.has_negatives)
+        self._pinned: PinnedArray | None = None
+        if isinstance(source, ArraySource) and source.is_in_memory:
+            self._pinned = pinned(source.X)
+        if self._computing is not None:
+            self._computing.synchronize()  # other streams are going to use the places
+
+    def load(self, ids: Ints) -> Any:
+        """Return samples as a minibatch on the device."""
+        if self._image is None:
+            return super().load(ids)
+        X = self._image.patches(ids)
+        if self._image.is_finite:
+            return X
+        return self._checked(X, bool(torch.isfinite(X).all()), ids)
+
+    @contextmanager
+    def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
+        """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
+        if self._image is not None or self._computing is None:  # no Triton interpreter in threads
+            yield map(self.load, batches)
+            return
+        if self._pinned is not None:
+            yield self._read_by_device(self._pinned, batches)
+            return
+        # Chunks are kept and given up in the order of minibatches: a matter for one thread.
+        n_threads = 1 if self._keeps_chunks else READING_THREADS
+        n_ahead = self._n_ahead(batches)
+        with self._planned(batches, n_ahead) as fetch:
+
+            def load(ids: Ints) -> Any:
+                return self._prepare(self._ask_and_fetch(fetch, ids), ids)
+
+            with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
+                yield minibatches
+
+    def _read_by_device(self, source: PinnedArray, batches: Sequence[Ints]) -> Iterator[Any]:
+        """Yield minibatches of a pinned array; the device reads some of them in advance.
+
+        The host has so little to do that a thread of its own would cost more than it saves.
+        """
+        coming: deque[tuple[Ints, Any, Any, Any]] = deque()
+        stream = torch.cuda.Stream()
+        try:
+            for ids in batches:
+                with torch.cuda.stream(stream):
+                    coming.append((ids, *self._arranged(source.X, ids), stream.record_event()))
+                if len(coming) > BATCHES_AHEAD:
+                    yield self._arrived(*coming.popleft())
+            while coming:
+                yield self._arrived(*coming.popleft())
+        finally:
+            stream.synchronize()  # the device may still write what nobody is going to look at
+
+    def _arrived(self, ids: Ints, rows: Any, bad: Any, there: Any) -> Any:
+        there.synchronize()
+        return self._checked(rows, int(bad) == 0, ids)
+
+    def _prepare(self, fetched: Fetched, ids: Ints) -> Any:
+        X, picked = fetched(slice(0, len(ids)))
+        with self._on_own_stream():
+            if isinstance(X, np.ndarray):
+                rows, bad = self._arranged(X, picked)
+                if self._computing is not None:
+                    torch.cuda.current_stream().synchronize()
+                batch = self._checked(rows, int(bad) == 0, ids)
+            else:
+                batch = cuda.to_device(self._sparse(X[picked], ids))
+                self._keep_until_worked_on(batch)
+        return batch
+
+    @contextmanager
+    def _on_own_stream(self) -> Iterator[None]:
+        """Let a reading thread use the device beside what it computes; wait for it in the end."""
+        if self._computing is None:
+            yield
+            return
+        if not hasattr(self._reading, "stream"):
+            self._reading.stream = torch.cuda.Stream()
+        with torch.cuda.stream(self._reading.stream):
+            yield
+        self._reading.stream.synchronize()
+
+    def _arranged(self, X: Array, picked: Ints) -> tuple[Any, Any]:
+        """Pick rows, permute columns, convert and check, all in one pass."""
+        if not can_be_sent(X.dtype):
+            X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
+        if self._pinned is not None:
+            source, chosen = self._pinned.tensor, cuda.places(picked)
+        else:
+            source = self._staging().send(X, picked)
+            chosen = torch.arange(len(picked), device=cuda.DEVICE)
+        rows = torch.empty((len(picked), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        self._keep_until_worked_on(chosen, rows)
+        return rows, arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
+
+    def _keep_until_worked_on(self, *arrays: Any) -> None:
+        """Let the memory of arrays not be used again before what is computed from them is done."""
+        if self._computing is not None:
+            for array in arrays:
+                array.record_stream(self._computing)
+
+    def _staging(self) -> Staging:
+        """Return that of this thread."""
+        if not hasattr(self._reading, "staging"):
+            self._reading.staging = Staging()
+        return cast(Staging, self._reading.staging)
+
+    def _checked(self, X: Any, is_finite: bool, ids: Ints) -> Any:
+        """Return a minibatch after a complaint about NaN, infinity or unwanted negative entries."""
+        if not is_finite:
+            rows = X.cpu().numpy()
+            check_finite(rows, rows, ids, self.name)
+        if self.non_negative:
+            self._warn_if_negative(bool((X < 0).any()))
+        return X
+
+
+class DeviceImage:
+    """An image on the device, in its own type, and the patches to cut out of it.
+
+    Parameters
+    ----------
+    source : ImagePatches
+    order : ndarray of shape (p,), optional
+        The feature that goes to each column.
+    dtype : torch.dtype
+        Of the patches.
+
+    Attributes
+    ----------
+    is_finite : bool
+        Whether all of the image is.
+    has_negatives : bool
+        Whether patches have negative entries.
+    """
+
+    def __init__(self, source: ImagePatches, order: Ints | None, dtype: torch.dtype) -> None:
+        self.center, self.scale, self.dtype = source.center, source.scale, dtype
+        image = source.image
+        image = image.astype(image.dtype.newbyteorder("="), copy=False)
+        if image.dtype.kind in "ub":  # torch can do little with them
+            image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
+        self.pixels = tensor_of(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
+        width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
+        corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
+        self.corners = cuda.to_device(corners)
+        rows, columns = (np.arange(n) for n in source.patch_shape[:2])
+        inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
+        self.offsets = cuda.to_device(inside.ravel()[slice(None) if order is None else order])
+        self.is_finite = bool(torch.isfinite(self.pixels).all())
+        self.has_negatives = self.center or bool((self.pixels < 0).any())
+
+    def patches(self, ids: Ints) -> Any:
+        """Return patches as rows, normalised like those of `gather.cut_patches`.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (b,)
+
+        Returns
+        -------
+        X : tensor of shape (b, p)
+        """
+        corners = self.corners.index_select(0, cuda.places(ids))
+        X = torch.empty((len(ids), len(self.offsets)), dtype=self.dtype, device=cuda.DEVICE)
+        cut_patches(self.pixels, corners, self.offsets, self.center, self.scale, X)
+        return X

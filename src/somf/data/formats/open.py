@@ -1,0 +1,214 @@
+"""From what users have, an object or a path, to a source."""
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.checks import check_not_empty, check_numeric, check_two_dimensions
+from somf.data.formats.checks import check_is_matrix
+from somf.data.formats.hdf5 import HDF5, hdf5_source
+from somf.data.formats.npy import map_npy, map_raw, read_csr
+from somf.data.formats.zarr import zarr_source
+from somf.data.images.files import envi_header_of
+from somf.data.source import Source
+from somf.data.sources.arrays import ArraySource
+from somf.data.sources.sliced import SlicedSource
+from somf.data.sources.sparse import CsrSource
+from somf.data.sources.stacked import StackedSource
+from somf.errors import DamagedFileError, FileRequestError, UnknownKindError
+from somf.typing import Array
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
+
+
+def as_source(X: Any) -> Source:
+    """Return X as a source, or say why it cannot be one.
+
+    Arrays, memory maps and CSR matrices are used as they are, without a copy, and so is any other
+    object with `shape`, `dtype` and slices of rows; paths are opened by their kind. Other sparse
+    formats are converted to CSR, and data frames, lists and object arrays to arrays.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
+        The rows of what is in a list are stacked.
+
+    Returns
+    -------
+    source : Source
+    """
+    if isinstance(X, list | tuple) and len(X) == 0:
+        raise ValueError("X must have samples, or be a list of files, got an empty list.")
+    if isinstance(X, Source):
+        source = X
+    elif _is_path(X) or _is_list_of_paths(X):
+        return open_source(X)
+    elif _is_list_of_sources(X):
+        parts = [as_source(x) for x in X]
+        return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
+    elif sp.issparse(X):
+        check_two_dimensions(X.ndim)
+        source = CsrSource(sp.csr_array(X))
+    elif not isinstance(X, np.ndarray) and _has_slices(X):
+        check_two_dimensions(len(X.shape))
+        source = SlicedSource(X)
+    else:
+        array = X if isinstance(X, np.ndarray) else np.asarray(X)
+        check_two_dimensions(array.ndim)
+        source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
+    check_numeric(source.dtype)
+    check_not_empty(source.shape)
+    return source
+
+
+def open_source(
+    path: PathLike | Sequence[PathLike],
+    *,
+    dataset: str | None = None,
+    shape: tuple[int, int] | None = None,
+    dtype: Any = None,
+    transposed: bool = False,
+) -> Source:
+    """Open a matrix on disk; nothing of it is read before it is needed.
+
+    ====================== =====================================================================
+    ``.npy``               mapped into memory
+    ``.npz``               CSR matrix of `scipy.sparse.save_npz`, read at once
+    ``.h5 .hdf5 .he5``     HDF5 dataset (``somf[hdf5]``)
+    ``.zarr``, a directory Zarr array, or an array in a group (``somf[zarr]``)
+    anything else          raw numbers, with `shape` and `dtype`
+    ====================== =====================================================================
+
+    Parameters
+    ----------
+    path : path-like, or sequence of them
+        A file, a pattern such as ``"scans/*.npy"`` (taken in alphabetical order), or several files;
+        the rows of several files are stacked.
+    dataset : str, optional
+        Name of the matrix in an HDF5 file or a Zarr group; needed if there are several.
+    shape : tuple of (int, int), optional
+        Shape of raw numbers as they are stored.
+    dtype : numpy.dtype, optional
+        Type of raw numbers.
+    transposed : bool
+        Whether files hold features × samples rather than samples × features.
+
+    Returns
+    -------
+    source : Source
+
+    Raises
+    ------
+    somf.errors.DamagedFileError
+        A ValueError that names the file, if it is not what it should be.
+    ValueError
+        If the file may be fine, but not what is asked of it: a dataset that it does not hold, a
+        shape for a file that knows its own, a kind that is not known.
+    """
+    paths = _expand(path)
+    if not paths:
+        raise ValueError(f"path must name at least one file, got {path!r}.")
+    parts = [_open(p, dataset, shape, dtype, transposed) for p in paths]
+    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
+
+
+def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
+    """Return the names of all files that are meant, which stay theirs wherever the process goes."""
+    if not isinstance(path, str | os.PathLike):
+        return [name for p in path for name in _expand(p)]
+    name = os.fspath(path)
+    is_pattern = glob.has_magic(name) and not os.path.exists(name)
+    found = sorted(glob.glob(name)) if is_pattern else [name]
+    if not found:
+        raise FileNotFoundError(f"No file matches {name!r}.")
+    if not os.path.exists(found[0]):
+        raise FileNotFoundError(f"There is no file {name!r}.")
+    return [os.path.abspath(n) for n in found]
+
+
+def _open(
+    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+) -> Source:
+    source = _by_kind(path, dataset, shape, dtype, transposed)
+    try:
+        check_numeric(source.dtype)
+        check_not_empty(source.shape)
+    except ValueError as error:
+        raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
+    return source
+
+
+def _by_kind(
+    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+) -> Source:
+    kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
+    is_container = kind in HDF5 or os.path.isdir(path)
+    knows_its_shape = is_container or kind in (".npy", ".npz")
+    _check_for(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
+    _check_for(path, "shape", shape, not knows_its_shape, "raw files")
+    if is_container:
+        open_it = hdf5_source if kind in HDF5 else zarr_source
+        return open_it(path, dataset, transposed)
+    if kind == ".npz":
+        csr = read_csr(path)
+        return CsrSource(sp.csr_array(csr.T) if transposed else csr)
+    X = map_npy(path) if kind == ".npy" else _raw(path, kind, shape, dtype)
+    check_is_matrix(path, X.shape)
+    return ArraySource(X.T if transposed else X)
+
+
+def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Array:
+    """Map a file of nothing but numbers, if enough is known about them."""
+    if shape is None and dtype is None:
+        raise UnknownKindError(f"{path!r} cannot be opened: {_what_to_do(path, kind)}")
+    if shape is None or dtype is None:
+        raise FileRequestError(
+            path,
+            "shape and dtype",
+            f"both be given for {path!r}",
+            (shape, dtype),
+            got=f"{shape!r} and {dtype!r}",
+        )
+    return map_raw(path, shape, dtype)
+
+
+def _check_for(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
+    if value is not None and not applies:
+        raise FileRequestError(path, name, f"be None for {path!r}", value, f"It is for {kinds}.")
+
+
+def _what_to_do(path: str, kind: str) -> str:
+    if kind in IMAGES:
+        return "it is an image. Wrap it: ImagePatches(path, patch_size)."
+    header = envi_header_of(path)
+    if header is not None:
+        return f"it is the data of an image. Wrap its header: ImagePatches({header!r}, patch_size)."
+    return (
+        f"the kind of {kind or 'a file without an ending'} is not known. Give shape and dtype of "
+        "raw numbers: somf.data.open_source(path, shape=(n, p), dtype='float32')."
+    )
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike)
+
+
+def _is_list_of_paths(X: Any) -> bool:
+    return isinstance(X, list | tuple) and len(X) > 0 and all(_is_path(x) for x in X)
+
+
+def _is_list_of_sources(X: Any) -> bool:
+    is_list = isinstance(X, list | tuple) and len(X) > 0
+    return is_list and all(isinstance(x, Source | np.memmap) and len(x.shape) == 2 for x in X)
+
+
+def _has_slices(X: Any) -> bool:
+    """Return whether something is an array of its own kind, such as an h5py dataset."""
+    is_frame = hasattr(X, "columns")  # which may have one that is called dtype
+    return not is_frame and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))

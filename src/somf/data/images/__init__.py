@@ -1,0 +1,1 @@
+"""Images: files of several kinds, and their patches as samples."""

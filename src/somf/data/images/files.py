@@ -1,0 +1,229 @@
+"""Images and cubes of several kinds of files, with the value that stands for no data."""
+
+import os
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from somf.data.formats.checks import check_claim, choose, guarded, not_in_file
+from somf.data.formats.hdf5 import HDF5, map_dataset, open_dataset
+from somf.data.formats.npy import map_npy
+from somf.data.formats.zarr import open_array
+from somf.errors import MissingFileError
+from somf.optional import import_optional
+from somf.scratch import scratch_zeros
+from somf.typing import Array
+
+DIMENSIONS = (2, 3)
+BAND_BYTES = 2**26
+"""How much of a stored image is unpacked at once."""
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def open_image(
+    path: str | os.PathLike[str], dataset: str | None = None
+) -> tuple[Array, float | None]:
+    """Open an image by the kind of its file, mapped into memory where the kind allows it.
+
+    ================== ========================================================================
+    ``.npy``           mapped
+    ``.hdr``           ENVI, mapped, through Spectral Python (``somf[images]``)
+    ``.tif .tiff``     TIFF and GeoTIFF, mapped if not compressed (``somf[images]``)
+    ``.h5 .hdf5 .he5`` HDF5, mapped if in one piece, else unpacked (``somf[hdf5]``)
+    ``.zarr``          unpacked (``somf[zarr]``)
+    ``.mat``           MATLAB, read; version 7.3 needs ``somf[hdf5]``
+    ``.png .jpg``      read (``somf[images]``)
+    ================== ========================================================================
+
+    Neighbouring patches share most of their pixels, so that to read a chunk whenever a patch wants
+    a piece of it would be slow: chunks are unpacked once, into memory or, if they are large, into
+    a scratch file that is mapped.
+
+    Parameters
+    ----------
+    path : path-like
+    dataset : str, optional
+        Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
+
+    Returns
+    -------
+    image : ndarray of shape (height, width) or (height, width, channels)
+    no_data : float or None
+        The value that the file says stands for no data.
+    """
+    name = os.fspath(path)
+    kind = kind_of(name)
+    if not os.path.exists(name):
+        raise FileNotFoundError(f"There is no file {name!r}.")
+    if kind not in READERS:
+        header = envi_header_of(name)
+        raise ValueError(
+            f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
+            + (f" Name its header instead, {header!r}." if header else "")
+        )
+    if dataset is not None and kind not in (*STORED, ".mat"):
+        raise ValueError(
+            f"dataset must be None for {name!r}, got {dataset!r}: it is for HDF5, Zarr and .mat."
+        )
+    with guarded(name, f"an image of kind {kind}"):
+        image, no_data = READERS[kind](name, dataset)
+        _check(image)
+    return image, no_data
+
+
+def envi_header_of(path: str) -> str | None:
+    """Return the ENVI header beside a file, if there is one, whose numbers the file then holds."""
+    candidates = (f"{os.path.splitext(path)[0]}.hdr", f"{path}.hdr")
+    return next((name for name in candidates if os.path.exists(name)), None)
+
+
+def kind_of(path: str) -> str:
+    """Return the ending that says of what kind a file is; folders are Zarr."""
+    return ".zarr" if os.path.isdir(path) else os.path.splitext(path)[1].lower()
+
+
+def files_of(path: str) -> list[str]:
+    """Return the files that hold an image: ENVI keeps its pixels beside the header."""
+    if kind_of(path) != ".hdr" or not os.path.exists(path):
+        return [path]
+    with guarded(path, "an image of kind .hdr"):
+        return [path, _open_envi(path).filename]
+
+
+def open_stored(path: str, dataset: str | None = None) -> Any:
+    """Open an image or a matrix in an HDF5 file or a Zarr folder, of which nothing is read.
+
+    Returns
+    -------
+    stored : h5py.Dataset or zarr.Array
+    """
+    open_any = open_dataset if kind_of(path) in HDF5 else open_array
+    return open_any(path, dataset, DIMENSIONS)
+
+
+def declared_no_data(stored: Any) -> float | None:
+    """Return the value that a dataset says, as in netCDF, stands for no data."""
+    value = stored.attrs.get("_FillValue")
+    return None if value is None else float(np.ravel(value)[0])
+
+
+def _check(image: Any) -> None:
+    if len(image.shape) not in DIMENSIONS or np.dtype(image.dtype).kind not in "fiub":
+        raise ValueError(
+            "it must hold (height, width) or (height, width, channels) of real numbers, got "
+            f"{image.dtype} of shape {image.shape}"
+        )
+
+
+def _stored(path: str, dataset: str | None) -> tuple[Array, float | None]:
+    stored = open_stored(path, dataset)
+    _check(stored)
+    mapped = map_dataset(stored, path) if kind_of(path) in HDF5 else None
+    return _unpacked(stored) if mapped is None else mapped, declared_no_data(stored)
+
+
+def _unpacked(stored: Any) -> Array:
+    """Return what is stored in chunks as an array, having read each chunk once."""
+    image = scratch_zeros(tuple(stored.shape), stored.dtype)
+    chunk = stored.chunks[0] if stored.chunks else 1
+    band_bytes = max(1, stored.nbytes // len(image) * chunk)
+    step = chunk * max(1, BAND_BYTES // band_bytes)
+    for top in range(0, len(image), step):
+        image[top : top + step] = stored[top : top + step]
+    return image
+
+
+def _npy(path: str, _: str | None) -> tuple[Array, None]:
+    return map_npy(path), None
+
+
+def _open_envi(path: str) -> Any:
+    envi = import_optional("spectral.io.envi", "images", "An ENVI image")
+    if "library" in envi.read_envi_header(path).get("file type", "").lower():
+        raise ValueError("it is a spectral library")
+    try:
+        file = envi.open(path)
+    except envi.EnviDataFileNotFoundError as error:
+        beside = os.path.splitext(os.path.basename(path))[0]
+        raise MissingFileError(
+            f"{path!r} is a header, and its data file is missing. Put it beside the header, as "
+            f"{beside!r} or {beside + '.img'!r} (or .dat, .raw, .bsq, .bil, .bip)."
+        ) from error
+    file.fid.close()  # pixels come from the map
+    return file
+
+
+def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
+    file = _open_envi(path)
+    image = file.open_memmap(interleave="bip")
+    if image is None:  # also if the header promises more than there is
+        raise ValueError("its data file does not hold what its header promises")
+    no_data = file.metadata.get("data ignore value")
+    return image, None if no_data is None else float(no_data)
+
+
+def _tiff(path: str, _: str | None) -> tuple[Array, float | None]:
+    tifffile = import_optional("tifffile", "images", "A TIFF image")
+    with tifffile.TiffFile(path) as file:
+        series, no_data = file.series[0], file.pages[0].tags.get("GDAL_NODATA")
+        check_claim(path, prod(series.shape) * series.dtype.itemsize, os.path.getsize(path))
+        image = series.asarray(out="memmap") if series.dataoffset is None else None
+        if image is None:
+            end = series.dataoffset + prod(series.shape) * series.dtype.itemsize
+            if end > os.path.getsize(path):
+                raise ValueError("it is shorter than its header promises")
+            image = tifffile.memmap(path, mode="r")
+        axes = series.axes
+    if image.ndim == 3 and "Y" in axes:  # planes may come first
+        image = np.moveaxis(image, (axes.index("Y"), axes.index("X")), (0, 1))
+    said = "" if no_data is None else str(no_data.value).strip(" \0")
+    return image, float(said) if said else None
+
+
+def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
+    from scipy.io import loadmat, whosmat
+
+    if _is_hdf5(path):
+        return np.ascontiguousarray(open_dataset(path, dataset, DIMENSIONS)[()].T), None
+    shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
+    name = choose(path, list(shapes), dataset)
+    if name not in shapes:
+        raise not_in_file(path, name, list(shapes))
+    check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
+    # MATLAB's order is the other one, in which the channels of a pixel are far from each other.
+    return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
+
+
+def _is_hdf5(path: str) -> bool:
+    with open(path, "rb") as file:
+        start = file.read(520)  # MATLAB writes its banner first, others may not
+    return start.startswith((b"MATLAB 7.3", HDF5_SIGNATURE)) or start.endswith(HDF5_SIGNATURE)
+
+
+def _is_cube(shape: tuple[int, ...], kind: str) -> bool:
+    is_real = kind in ("single", "double", "logical") or kind.lstrip("u").startswith("int")
+    return len(shape) in DIMENSIONS and min(shape) > 1 and is_real
+
+
+def _pixels(path: str, _: str | None) -> tuple[Array, None]:
+    module = import_optional("PIL.Image", "images", "An image file")
+    with module.open(path) as image:
+        check_claim(path, prod(image.size) * len(image.getbands()), os.path.getsize(path))
+        return np.array(image.convert("RGB") if image.mode == "P" else image), None
+
+
+STORED = (*HDF5, ".zarr")
+
+READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
+    ".npy": _npy,
+    **dict.fromkeys(STORED, _stored),
+    ".hdr": _envi,
+    ".tif": _tiff,
+    ".tiff": _tiff,
+    ".mat": _mat,
+    ".png": _pixels,
+    ".jpg": _pixels,
+    ".jpeg": _pixels,
+}

@@ -1,0 +1,87 @@
+"""Random order of samples that respects how rows are stored."""
+
+import numpy as np
+
+from somf.data.source import Source
+from somf.randomness import generator
+from somf.typing import Ints
+
+BUFFER_BYTES = 2**28
+"""Chunks are shuffled among each other in a buffer of this size …"""
+
+LEAST_BUFFERED = 4
+"""… or of so many chunks, if they are larger than that."""
+
+
+def epoch_order(
+    ids: Ints, seed: int, epoch: int, chunk_starts: Ints | None = None, n_buffered: int = 1
+) -> Ints:
+    """Return samples in the random order in which an epoch visits them.
+
+    Without chunks any order is as likely as any other. With chunks, these are shuffled, and pass
+    one after the other through a buffer that holds `n_buffered` of them; a row leaves at a random
+    moment of its chunk's stay. So each chunk has to be read only once.
+
+    Parameters
+    ----------
+    ids : ndarray of shape (n,)
+    seed, epoch : int
+    chunk_starts : ndarray of int, optional
+        The first row of every chunk.
+    n_buffered : int
+
+    Returns
+    -------
+    order : ndarray of shape (n,)
+    """
+    random = generator(seed, "order", epoch)
+    if chunk_starts is None:
+        return random.permutation(ids)
+    n_chunks = len(chunk_starts)
+    # Chunk number j to enter stays from time j − W + 1 to j + 1, and nobody stays outside of the
+    # epoch, which lasts from 0 to m − W + 1: W chunks are there from the beginning to the end.
+    turn = random.permutation(n_chunks)[chunks_of(ids, chunk_starts)]
+    enters = np.maximum(turn - n_buffered + 1, 0)
+    leaves = np.minimum(turn + 1, max(n_chunks - n_buffered + 1, 1))
+    return ids[np.argsort(enters + (leaves - enters) * random.random(len(ids)))]
+
+
+def buffered_chunks(source: Source) -> int:
+    """Return how many chunks of a source are shuffled among each other."""
+    if source.chunk_starts is None:
+        return 1
+    ends = np.append(source.chunk_starts[1:], source.shape[0])
+    largest = int((ends - source.chunk_starts).max())
+    chunk_bytes = largest * source.entries_per_row * source.dtype.itemsize
+    return max(LEAST_BUFFERED, int(BUFFER_BYTES / chunk_bytes))
+
+
+def runs(chunk_starts: Ints, n: int, longest: int) -> Ints:
+    """Return where runs of rows start that are similar in length, since a buffer is made for all.
+
+    Parameters
+    ----------
+    chunk_starts : ndarray of int
+    n : int
+        Number of rows.
+    longest : int
+        A run is as many chunks as fit into so many rows, or a part of a chunk that does not fit.
+
+    Returns
+    -------
+    starts : ndarray of int
+    """
+    edges = np.append(chunk_starts, n)
+    if (np.diff(edges)[:-1] == longest).all() and edges[-1] - edges[-2] <= longest:
+        return chunk_starts
+    starts, here = [], 0
+    while here < n:
+        starts.append(here)
+        end = int(edges[np.searchsorted(edges, here + longest, side="right") - 1])
+        here = end if end > here else here + longest
+    return np.array(starts)
+
+
+def chunks_of(ids: Ints, chunk_starts: Ints) -> Ints:
+    """Return the number of the chunk of every row."""
+    return np.searchsorted(chunk_starts, ids, side="right") - 1

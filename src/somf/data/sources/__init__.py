@@ -1,0 +1,1 @@
+"""Sources of rows: arrays, sparse matrices, sliceable objects, stacks of sources."""

@@ -1,0 +1,150 @@
+"""The errors of somf.
+
+Each is a `SomfError` and also the built-in error that fits, so that ``except ValueError`` works as
+usual. What a program needs in order to decide what to do is in attributes, never only in the text.
+"""
+
+import os
+from typing import Any
+
+
+class SomfError(Exception):
+    """The base of all errors that somf raises on purpose."""
+
+
+class ParameterError(SomfError, ValueError):
+    """A parameter has a value that it must not have.
+
+    Parameters
+    ----------
+    name : str
+        The parameter, as the caller knows it.
+    rule : str
+        What it must be, as the end of the sentence "<name> must …".
+    value : object
+        What was given.
+    hint : str
+        What to do, as one or more sentences.
+    got : str, optional
+        The value in words; by default its `repr`.
+    """
+
+    def __init__(
+        self, name: str, rule: str, value: Any, hint: str = "", *, got: str | None = None
+    ) -> None:
+        self.name, self.rule, self.value, self.hint = name, rule, value, hint
+        self.got = repr(value) if got is None else got
+        super().__init__(f"{name} must {rule}, got {self.got}. {hint}".rstrip())
+
+
+class ParameterTypeError(ParameterError, TypeError):
+    """A parameter is of a type that it must not have."""
+
+
+class DataError(SomfError, ValueError):
+    """The samples are not what they must be.
+
+    Parameters
+    ----------
+    message : str
+    name : str
+        Which data: ``"X"`` or ``"validation"``.
+    row : int, optional
+        The first row at fault.
+    """
+
+    def __init__(self, message: str, name: str = "X", row: int | None = None) -> None:
+        super().__init__(message)
+        self.name, self.row = name, row
+
+
+class NotFiniteError(DataError):
+    """A sample has an entry that is NaN or infinite."""
+
+
+class DamagedFileError(SomfError, ValueError):
+    """A file does not hold what its kind must hold; the message names the file."""
+
+
+class NotAMatrixError(DamagedFileError):
+    """A file holds something, such as an image, that is not a matrix of samples × features."""
+
+
+class FileRequestError(ParameterError):
+    """The file may be fine; what is asked of it is not.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    name, rule, value, hint, got
+        See `ParameterError`.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        name: str,
+        rule: str,
+        value: Any,
+        hint: str = "",
+        *,
+        got: str | None = None,
+    ) -> None:
+        super().__init__(name, rule, value, hint, got=got)
+        self.path = os.fspath(path)
+
+
+class UnknownKindError(SomfError, ValueError):
+    """The kind of a file is not known, or not one that is asked for here; the message names it."""
+
+
+class MissingFileError(SomfError, FileNotFoundError):
+    """A file that is needed is not there; the message names it."""
+
+
+class SeveralDatasetsError(FileRequestError):
+    """A file holds several datasets, and the caller named none of them."""
+
+    def __init__(self, path: str | os.PathLike[str], names: list[str]) -> None:
+        self.names = sorted(names)
+        held = f"none of {', '.join(self.names)}"
+        super().__init__(path, "dataset", f"name one of the datasets in {path!r}", None, got=held)
+
+
+class MissingDeviceError(SomfError, RuntimeError):
+    """The machine has no such device, or the device does not work.
+
+    Parameters
+    ----------
+    message : str
+    device : str
+    """
+
+    def __init__(self, message: str, device: str) -> None:
+        super().__init__(message)
+        self.device = device
+
+
+class MissingLibraryError(SomfError, ImportError):
+    """An optional library is not installed.
+
+    Parameters
+    ----------
+    purpose : str
+        What needs it, as the beginning of the sentence "<purpose> needs <library>".
+    library : str
+    extra : str
+        The extra of somf that installs it.
+    """
+
+    def __init__(self, purpose: str, library: str, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs {library}, which is not installed: pip install 'somf[{extra}]'.",
+            name=library,
+        )
+        self.purpose, self.library, self.extra = purpose, library, extra
+
+
+class OutOfMemoryError(SomfError, MemoryError):
+    """A device has not enough memory; the message says what to reduce."""

@@ -1,0 +1,1 @@
+"""The scikit-learn estimators: their parameters, fit, and use."""

@@ -1,0 +1,615 @@
+"""The scikit-learn face of the library."""
+
+import os
+import signal
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from numbers import Integral
+from time import perf_counter
+from typing import Any, Literal, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from somf.algorithm.solver import Solver
+from somf.algorithm.state import State
+from somf.data import ImagePatches, Loader, Source, as_source, loader_for
+from somf.estimators.config import check_params, check_tolerance
+from somf.inference.coding import Coder
+from somf.inference.output import codes_into
+from somf.kernels import kernels_for
+from somf.kernels.cpu.threads import threads
+from somf.kernels.host import to_host
+from somf.persistence import modelfile
+from somf.training.alpha_search import with_density
+from somf.training.callbacks import Callback, History, Progress, progress_bar
+from somf.training.checkpoint import Checkpoint, Keeper, Task, fingerprint
+from somf.training.config import TrainingConfig
+from somf.training.loop import Loop
+from somf.training.signals import Interruptions
+from somf.training.start import check_state, hold_out, start
+from somf.typing import Array, Ints, Matrix
+
+CODE_TOL = 1e-6
+"""Default relative duality gap of the codes that users get to see."""
+
+GAP_TOL = 1e-12
+"""Likewise, of the codes behind a stationarity gap."""
+
+
+class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Subsampled online matrix factorization: X ≈ ``codes @ components_``.
+
+    Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
+    min_α ½‖x − Dα‖² + λ(ν‖α‖₁ + (1−ν)‖α‖₂²).
+
+    Parameters
+    ----------
+    n_components : int, default=100
+        Number of atoms, k.
+    alpha : float or "auto", default=0.1
+        Weight λ of the penalty on codes. It is on the scale of ‖x‖: with samples of unit norm and
+        ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"`` it is found before the
+        fit, on a part of the data, so that codes have the density `code_density`.
+    code_density : float, default=0.1
+        The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
+        ``"auto"``. What comes out is mostly within 10 % of it, and within some 20 % where that
+        means to code noise.
+    l1_ratio : float, default=1.0
+        ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
+    atom_l1_ratio : float, default=0.0
+        μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
+    reduction : float or "auto", default=4
+        r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
+        algorithm of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12 if codes
+        from so few features are good enough, else (and without a penalty) with 1, and halves it,
+        down to 1, as what is good enough gets stricter with the samples seen.
+    code_estimator : {"averaged", "masked", "exact"}, default="averaged"
+        How codes are computed from a part of the features: from all parts of a sample that have
+        been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),
+        or from all features after all, so that only the dictionary update is partial.
+    masks : {"blocks", "bernoulli"}, default="blocks"
+        Parts of the features: blocks that are drawn once and visited in random order, or a coin
+        for every feature at every iteration, as in the paper, which is slower and, with averaged
+        codes, needs k² numbers per sample.
+    surrogate : {"online", "incremental"}, default="online"
+        How the past is summed up: with weights that fade (for streams, and for the first epochs
+        on large data), or by exactly one contribution per sample (for many epochs on data whose
+        codes fit into memory; converges to a much smaller stationarity gap).
+    learning_rate : float, default=0.92
+        v in (3/4, 1): after t samples a new one has the weight t^−v.
+    batch_size : int, default=50
+        Samples per iteration.
+    n_epochs : int, default=1
+        Passes of `fit` over the data.
+    init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
+        Initial atoms: random samples, random directions, or atoms that you have; always moved into
+        the ball.
+    positive_code : bool, default=False
+        Whether codes must be non-negative.
+    positive_atoms : bool, default=False
+        Whether atoms must be non-negative.
+    code_tol : float, default=1e-3
+        Relative duality gap at which the codes of an iteration are good enough.
+    record_every : int, optional
+        Samples between two entries of `history_`; by default an epoch.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). What was learned
+        is always in the memory of the host, and serves either.
+    n_threads : int, optional
+        Threads of BLAS and of the kernels; by default all there are.
+    dtype : {"float32", "float64"}, optional
+        Type of all computations; by default that of the data (float64 for integers).
+    callbacks : sequence of callables, default=()
+        Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
+        ends if one returns something true.
+    checkpoint : path-like or Checkpoint, optional
+        A file from which the same call of `fit` goes on if the one before was interrupted, bit by
+        bit as if it had not been. Written every minute; `somf.Checkpoint` says otherwise. Of no
+        meaning for `partial_fit`.
+    verbose : int, default=0
+        1 shows a progress bar. Records are always logged to the logger ``somf``.
+    random_state : int, RandomState or None, default=None
+        The same seed gives the same result (to rounding, on any number of threads).
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The atoms.
+    alpha_ : float
+        λ of the fit: `alpha`, or what was found for it.
+    patches_ : dict
+        Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
+        `ImagePatches.geometry`.
+    patch_shape_ : tuple of int
+        Likewise: the shape, (height, width) or (height, width, channels), of an atom.
+    n_features_in_ : int
+        Number of features, p.
+    feature_names_in_ : ndarray of str
+        Where X is a data frame.
+    n_iter_ : int
+        Number of iterations.
+    n_samples_seen_ : int
+        Number of samples seen, repeated visits counted.
+    history_ : dict of lists
+        ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds`` and, with validation
+        data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import MatrixFactorization
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = MatrixFactorization(10, alpha=0.5, reduction=2, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (200, 10)
+    """
+
+    components_: Array
+    history_: History
+    alpha_: float
+    patches_: dict[str, Any]
+    patch_shape_: tuple[int, ...]
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
+        l1_ratio: float = 1.0,
+        atom_l1_ratio: float = 0.0,
+        reduction: float | Literal["auto"] = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        positive_code: bool = False,
+        positive_atoms: bool = False,
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu", "cuda"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.code_density = code_density
+        self.l1_ratio = l1_ratio
+        self.atom_l1_ratio = atom_l1_ratio
+        self.reduction = reduction
+        self.code_estimator = code_estimator
+        self.masks = masks
+        self.surrogate = surrogate
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_epochs = n_epochs
+        self.init = init
+        self.positive_code = positive_code
+        self.positive_atoms = positive_atoms
+        self.code_tol = code_tol
+        self.record_every = record_every
+        self.device = device
+        self.n_threads = n_threads
+        self.dtype = dtype
+        self.callbacks = callbacks
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # Learning
+
+    def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+        """Learn the dictionary of a data set, from scratch or from a `checkpoint`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+            Also any object with `shape`, `dtype` and slices of rows, such as an h5py dataset, a
+            pattern of paths and a list of paths (see `somf.data.open_source`).
+            Never copied as a whole; a minibatch is read, converted and checked when it is needed.
+        y : None
+            Ignored.
+        validation : float or array-like, sparse matrix, path or Source, optional
+            Data on which the objective is measured for `history_`: a fraction of the samples of
+            X, which are then not learned from, or other samples.
+
+        Returns
+        -------
+        self : object
+        """
+        source, X = _opened(X)
+        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
+        config = self._request().for_features(source.shape[1])
+        kernels = kernels_for(config.device)
+        seed = self._draw_seed()
+        keeper, before = None, None
+        if config.checkpoint is not None:
+            names = getattr(named, "feature_names_in_", None)
+            keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
+            before = keeper.resume(source.shape[0], _check_of_states(config, source))
+        if before is not None:
+            seed = before[0].seed
+        ids, validation_source, validation_ids = hold_out(source, validation, seed)
+        with ExitStack() as stack:
+            stack.enter_context(threads(config.n_threads))
+            stack.enter_context(kernels.memory_explained())
+            callbacks = list(config.callbacks)
+            if config.verbose:
+                callbacks.append(stack.enter_context(progress_bar()))
+            if before is None:
+                config = with_density(config, source, ids, seed)
+                state, progress = start(config, source, ids, seed, is_finite=True), Progress()
+            else:
+                state, progress = before[0].on_device(kernels), before[1]
+                config = config.with_alpha(before[2])
+            if keeper is not None:
+                keeper.alpha = config.penalty.alpha
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
+            held_out = None
+            if validation_source is not None:
+                name = "X" if validation_source is source else "validation"
+                held_out = _loader(config, validation_source, state, name=name), validation_ids
+            loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)
+            history = loop.run()
+        validate_data(self, X, skip_check_array=True)
+        self._adopt(config, state, history)
+        self._adopt_geometry(_geometry(source))
+        return self
+
+    def _task(self, source: Source, validation: Any, seed: int, names: Array | None) -> Task:
+        """Return what `fit` is asked to do, to be compared with a checkpoint."""
+        return Task(
+            kind=type(self).__name__,
+            params=self.get_params(deep=False),
+            seed=seed if isinstance(self.random_state, Integral) else None,
+            feature_names=names,
+            patches=_geometry(source),
+            data=fingerprint(source, is_shuffled=True),
+            validation=fingerprint(validation),
+        )
+
+    def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+        """Go on learning with some more samples, in minibatches of `batch_size`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        sample_ids : array-like of int of shape (n_samples,), optional
+            Names of the samples, by which they are recognised when they come again; `fit` uses row
+            numbers. Samples without a name count as new and are not remembered.
+
+        Returns
+        -------
+        self : object
+
+        Notes
+        -----
+        All samples are checked before the first of them is learned from. If reading them a second
+        time fails, or Ctrl-C is pressed, what was learned until then is kept.
+        """
+        is_first = not hasattr(self, "_state")
+        source, X = _opened(X)
+        request = self._request() if is_first else self._config()
+        config = request.for_features(source.shape[1])
+        if hasattr(self, "components_"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_can_go_on(config)
+        ids = np.arange(source.shape[0])
+        names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
+        kernels = kernels_for(config.device)
+        with threads(config.n_threads), kernels.memory_explained():
+            if is_first:
+                seed = self._draw_seed()
+                config = with_density(config, source, ids, seed)
+                state = start(config, source, ids, seed, is_finite=False).on_host()
+            else:
+                state = self._state
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
+            for _ in loader.chunks(ids):
+                pass  # raises before anything has changed if a sample is not finite
+            slots = None
+            if state.memory is not None and names is not None:
+                with Interruptions(signal.SIGINT):
+                    slots = state.memory.slots(names)
+            state = state.on_device(kernels)
+            solver = Solver(config, state)
+            try:
+                for first in range(0, len(ids), config.batch_size):
+                    batch = slice(first, first + config.batch_size)
+                    samples = loader.load(ids[batch])
+                    with Interruptions(signal.SIGINT):  # a step is done as a whole, or not at all
+                        solver.step(samples, None if slots is None else slots[batch])
+                solver.check()
+            finally:
+                # If a source fails half-way, what was learned before counts.
+                if state.n_iter > 0:
+                    if is_first:
+                        validate_data(self, X, skip_check_array=True)
+                        self._adopt_geometry(_geometry(source))
+                    self._adopt(config, state, getattr(self, "history_", {}))
+        return self
+
+    def _request(self) -> TrainingConfig:
+        """Return what is asked for; λ may be still to be found."""
+        names = MatrixFactorization._get_param_names()
+        return check_params({name: getattr(self, name) for name in names})
+
+    def _config(self) -> TrainingConfig:
+        """Return what is asked for, with the λ that was found if one had to be."""
+        request = self._request()
+        is_found = request.code_density is not None and hasattr(self, "alpha_")
+        return request.with_alpha(self.alpha_) if is_found else request
+
+    def _draw_seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _adopt(self, config: TrainingConfig, state: State, history: History) -> None:
+        """Take over what a fit has found; until here nothing of the estimator has changed."""
+        self._fitted_config, self._state = config, state.on_host()
+        self.components_ = self._state.components
+        self.alpha_ = config.penalty.alpha
+        self.n_iter_ = state.n_iter
+        self.n_samples_seen_ = state.n_samples_seen
+        self.history_ = history
+
+    def _adopt_geometry(self, patches: dict[str, Any] | None) -> None:
+        """Take over how samples were cut out of an image, if they were."""
+        for name in ("patches_", "patch_shape_"):
+            if hasattr(self, name):
+                delattr(self, name)  # it is of a fit before
+        if patches is not None:
+            self.patches_ = patches
+            self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
+
+    def _check_can_go_on(self, config: TrainingConfig) -> None:
+        if not hasattr(self, "_state"):
+            raise ValueError(
+                "This model was loaded without its state, so that learning cannot go on. "
+                "Save it with save(path, state=True), or call fit."
+            )
+        for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
+            now, then = getattr(config, name), getattr(self._fitted_config, name)
+            if now != then:
+                raise ValueError(
+                    f"{name} must stay {then!r} while learning goes on, got {now!r}. "
+                    "Call fit to start again."
+                )
+
+    # Using what was learned
+
+    def transform(self, X: Any, out: Any = None, *, sparse: bool = False) -> Any:
+        """Return the codes of samples on the learned atoms, computed and written in chunks.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        out : array-like of shape (n_samples, n_components) or path-like, optional
+            Where to write the codes: an array, a memory map, anything else that takes slices of
+            rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which must not exist
+            yet, and appears under its name when it is complete.
+        sparse : bool, default=False
+            Whether to return a CSR array, so that codes with few non-zeros take little memory.
+
+        Returns
+        -------
+        codes : ndarray or csr_array of shape (n_samples, n_components)
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
+            was given as `out`, or, for a file, the memory map or Zarr array that it is.
+        """
+        coder, loader, ids = self._coder(X, CODE_TOL)
+        shape, dtype = (len(ids), len(self.components_)), self.components_.dtype
+        with self._pass(coder, loader, ids) as chunks:
+            with codes_into(out, shape, dtype, sparse) as codes:
+                for _, code, _ in chunks:
+                    codes.append(to_host(code))
+            return codes.rows
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Return the samples that codes stand for, ``X @ components_``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_components)
+            Codes.
+
+        Returns
+        -------
+        samples : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        codes = X if sp.issparse(X) else np.asarray(X)
+        if codes.ndim != 2 or codes.shape[1] != len(self.components_):
+            raise ValueError(
+                f"codes must have shape (n_samples, {len(self.components_)}), got {codes.shape}."
+            )
+        return np.asarray(codes @ self.components_)
+
+    def objective(self, X: Any, *, tol: float = CODE_TOL) -> float:
+        """Return the mean over samples of min_α ½‖x − Dα‖² + λΩ(α).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        tol : float
+            Relative duality gap to which codes are solved; the result is too large by at most
+            this fraction (or by what the floating type cannot resolve).
+
+        Returns
+        -------
+        objective : float
+        """
+        coder, loader, ids = self._coder(X, tol)
+        with threads(self.n_threads), coder.kernels.memory_explained():
+            return coder.objective(loader, ids)
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
+        """Return minus the objective: higher is better.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+        """
+        return -self.objective(X)
+
+    def stationarity_gap(self, X: Any, *, tol: float = GAP_TOL) -> float:
+        """Certify the dictionary: return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' allowed.
+
+        To first order, no dictionary is better than this one by more than that. It is zero at
+        stationary points of the objective on X, which is what the paper's theorem promises.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+            The data that the dictionary was learned from.
+        tol : float
+            Relative duality gap to which codes are solved. The gradient, and so the result, is
+            accurate to about its square root.
+
+        Returns
+        -------
+        gap : float
+        """
+        coder, loader, ids = self._coder(X, tol)
+        with threads(self.n_threads), coder.kernels.memory_explained():
+            return coder.stationarity_gap(loader, ids, self._config().ball)
+
+    def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
+        check_is_fitted(self)
+        source, X = _opened(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        config = self._config()
+        kernels = kernels_for(config.device)
+        D = kernels.to_device(np.ascontiguousarray(self.components_.T))
+        coder = Coder(kernels, D, config.penalty, check_tolerance(tol))
+        loader = loader_for(config.device, source, self.components_.dtype)
+        return coder, loader, np.arange(source.shape[0])
+
+    @contextmanager
+    def _pass(
+        self, coder: Coder, loader: Loader, ids: Ints
+    ) -> Iterator[Iterator[tuple[Matrix, Array, Array]]]:
+        """Code samples while the context lasts, chunk by chunk: (X, code, objective) of each."""
+        progress = Progress(n_samples_planned=len(ids))
+        with ExitStack() as stack:
+            stack.enter_context(threads(self.n_threads))
+            stack.enter_context(coder.kernels.memory_explained())
+            show = stack.enter_context(progress_bar()) if self.verbose else None
+            begin = perf_counter()
+
+            def chunks() -> Iterator[tuple[Matrix, Array, Array]]:
+                for positions, X, code, objective in coder.codes(loader, ids):
+                    yield X, code, objective
+                    progress.n_samples_seen += len(positions)
+                    progress.compute_seconds = perf_counter() - begin
+                    if show is not None:
+                        show(progress)
+
+            yield chunks()
+
+    # Keeping what was learned
+
+    def save(self, path: str | os.PathLike[str], *, state: bool = False) -> None:
+        """Write the fitted model to a file that `somf.load` reads.
+
+        Callbacks are not saved, and neither is a `random_state` that is not a number.
+
+        Parameters
+        ----------
+        path : path-like
+        state : bool
+            Whether to save also what `partial_fit` needs to go on as if nothing had happened. The
+            file is then more than twice as large, and larger still if samples are remembered.
+        """
+        check_is_fitted(self)
+        if state and not hasattr(self, "_state"):
+            raise ValueError("This model was loaded without its state, so it has no state to save.")
+        if self.n_components != len(self.components_):
+            raise ValueError(
+                f"n_components must be that of the fit, {len(self.components_)}, to save it, "
+                f"got {self.n_components}."
+            )
+        if state:
+            self._check_can_go_on(self._config().for_features(self.n_features_in_))
+        modelfile.save(
+            path,
+            modelfile.Model(
+                kind=type(self).__name__,
+                params=self.get_params(deep=False),
+                learned=self._state if state else self.components_,
+                history=self.history_,
+                feature_names=getattr(self, "feature_names_in_", None),
+                patches=getattr(self, "patches_", None),
+                alpha=self.alpha_,
+                n_iter=self.n_iter_,
+                n_samples_seen=self.n_samples_seen_,
+            ),
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _opened(X: Any) -> tuple[Source, Any]:
+    """Return the source of X, and X itself if scikit-learn can look at it: a path has no shape."""
+    source = as_source(X)
+    return source, X if hasattr(X, "shape") else source
+
+
+def _loader(config: TrainingConfig, source: Source, state: State, **options: Any) -> Loader:
+    """Return what brings samples in the form that a state asks for; see `Loader` for options."""
+    return loader_for(config.device, source, state.dtype, state.permutation, **options)
+
+
+def _check_of_states(config: TrainingConfig, source: Source) -> Callable[[State], None]:
+    """Return the function that refuses a state that a fit of this source cannot have left."""
+    dtype = config.dtype_for(source.dtype)
+    return partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+
+
+def _geometry(source: Source) -> dict[str, Any] | None:
+    return source.geometry if isinstance(source, ImagePatches) else None
+
+
+def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
+    ids = np.asarray(sample_ids)
+    if ids.ndim != 1 or len(ids) != n_samples:
+        raise ValueError(
+            f"sample_ids must have one entry per sample ({n_samples}), got shape {ids.shape}."
+        )
+    if ids.dtype.kind not in "iu":
+        raise TypeError(f"sample_ids must be integers, got {ids.dtype}.")
+    if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
+        raise ValueError(f"sample_ids must be less than 2**63, got {ids.max()}.")
+    values, counts = np.unique(ids, return_counts=True)
+    if (counts > 1).any():
+        raise ValueError(
+            f"sample_ids must not repeat inside a batch, got {values[counts > 1][0]} twice."
+        )
+    return ids.astype(np.int64)

@@ -1,0 +1,205 @@
+"""The only place that checks hyper-parameters."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from somf.algorithm.config import AUTO
+from somf.errors import ParameterError, ParameterTypeError
+from somf.penalties import AtomBall, CodePenalty
+from somf.training.checkpoint import Checkpoint
+from somf.training.config import TrainingConfig
+from somf.typing import Array
+
+DEVICES = ("cpu", "cuda")
+CODE_ESTIMATORS = ("averaged", "masked", "exact")
+MASKS = ("blocks", "bernoulli")
+SURROGATES = ("online", "incremental")
+INITS = ("samples", "random")
+DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def check_params(params: Mapping[str, Any]) -> TrainingConfig:
+    """Check the parameters of an estimator.
+
+    Parameters
+    ----------
+    params : mapping
+        All parameters of `MatrixFactorization`.
+
+    Returns
+    -------
+    config : TrainingConfig
+
+    Raises
+    ------
+    ParameterError
+        If one of them is not what it must be.
+    """
+    p = params
+    _check_seed(p)
+    return TrainingConfig(
+        n_components=_integer(p, "n_components", 1),
+        penalty=CodePenalty(
+            _alpha(p),
+            _real(p, "l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
+            _boolean(p, "positive_code"),
+        ),
+        code_density=_code_density(p),
+        ball=AtomBall(
+            _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
+            _boolean(p, "positive_atoms"),
+        ),
+        reduction=_reduction(p),
+        code_estimator=_choice(p, "code_estimator", CODE_ESTIMATORS),
+        masks=_choice(p, "masks", MASKS),
+        surrogate=_choice(p, "surrogate", SURROGATES),
+        learning_rate=_real(
+            p, "learning_rate", "strictly between 0.75 and 1", lambda x: 0.75 < x < 1
+        ),
+        batch_size=_integer(p, "batch_size", 1),
+        n_epochs=_integer(p, "n_epochs", 1),
+        init=_init(p),
+        code_tol=_real(p, "code_tol", "at least 0", lambda x: x >= 0),
+        record_every=_integer(p, "record_every", 1) if p["record_every"] is not None else None,
+        device=_choice(p, "device", DEVICES),
+        n_threads=_integer(p, "n_threads", 1) if p["n_threads"] is not None else None,
+        dtype=_dtype(p),
+        callbacks=_callbacks(p),
+        checkpoint=_checkpoint(p),
+        verbose=_integer(p, "verbose", 0),
+    )
+
+
+def check_tolerance(tol: Any) -> float:
+    """Return a tolerance after a check."""
+    return _real({"tol": tol}, "tol", "at least 0", lambda x: x >= 0)
+
+
+def _integer(params: Mapping[str, Any], name: str, least: int) -> int:
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise ParameterTypeError(name, "be an integer", value)
+    if value < least:
+        raise ParameterError(name, f"be at least {least}", value)
+    return int(value)
+
+
+def _real(params: Mapping[str, Any], name: str, rule: str, holds: Callable[[float], bool]) -> float:
+    value = params[name]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ParameterTypeError(name, f"be a number {rule}", value)
+    number = float(value)
+    if not (np.isfinite(number) and holds(number)):
+        raise ParameterError(name, f"be {rule}", value, got=str(value))
+    return number
+
+
+def _boolean(params: Mapping[str, Any], name: str) -> bool:
+    value = params[name]
+    if not isinstance(value, bool | np.bool_):
+        raise ParameterTypeError(name, "be True or False", value)
+    return bool(value)
+
+
+def _alpha(params: Mapping[str, Any]) -> float:
+    """Return λ, or zero if it is still to be found."""
+    value = params["alpha"]
+    if not isinstance(value, str):
+        return _real(params, "alpha", "at least 0, or 'auto'", lambda x: x >= 0)
+    if value != AUTO:
+        raise ParameterError("alpha", "be a number or 'auto'", value)
+    if params["l1_ratio"] == 0:
+        raise ParameterError(
+            "alpha",
+            "be a number where l1_ratio is 0",
+            value,
+            "Only an ℓ1 penalty decides how dense codes are.",
+        )
+    return 0.0
+
+
+def _reduction(params: Mapping[str, Any]) -> float | str:
+    value = params["reduction"]
+    if not isinstance(value, str):
+        return _real(params, "reduction", "at least 1, or 'auto'", lambda x: x >= 1)
+    if value != AUTO:
+        raise ParameterError("reduction", "be a number or 'auto'", value)
+    return value
+
+
+def _code_density(params: Mapping[str, Any]) -> float | None:
+    density = _real(params, "code_density", "strictly between 0 and 1", lambda x: 0 < x < 1)
+    return density if isinstance(params["alpha"], str) else None
+
+
+def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
+    value = params[name]
+    if not isinstance(value, str) or value not in choices:
+        options = " or ".join(repr(c) for c in choices)
+        raise ParameterError(name, f"be {options}", value)
+    return value
+
+
+def _init(params: Mapping[str, Any]) -> str | Array:
+    value = params["init"]
+    if isinstance(value, str):
+        return _choice(params, "init", INITS)
+    atoms = np.asarray(value)
+    if atoms.ndim != 2 or atoms.dtype.kind not in "fiu":
+        raise ParameterError(
+            "init", "be 'samples', 'random' or an array of shape (n_components, n_features)", value
+        )
+    if len(atoms) != params["n_components"]:
+        raise ParameterError(
+            "init", f"have n_components={params['n_components']} rows", value, got=str(len(atoms))
+        )
+    if not np.isfinite(atoms).all():
+        raise ParameterError("init", "be finite", value, got="NaN or infinity")
+    return atoms
+
+
+def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
+    value = params["dtype"]
+    if value is None:
+        return None
+    for dtype in DTYPES:
+        if value in (dtype, dtype.type, dtype.name):
+            return dtype
+    raise ParameterError("dtype", "be None, float32 or float64", value)
+
+
+def _check_seed(params: Mapping[str, Any]) -> None:
+    value = params["random_state"]
+    if isinstance(value, Integral) and not 0 <= int(value) < 2**32:
+        raise ParameterError("random_state", "be at least 0 and less than 2**32", value)
+
+
+def _callbacks(params: Mapping[str, Any]) -> tuple[Callable[..., Any], ...]:
+    value = params["callbacks"]
+    if not callable(value) and not isinstance(value, Iterable):
+        raise ParameterTypeError("callbacks", "be callables", value)
+    callbacks = (value,) if callable(value) else tuple(value)
+    for callback in callbacks:
+        if not callable(callback):
+            raise ParameterTypeError("callbacks", "be callables", callback)
+    return callbacks
+
+
+def _checkpoint(params: Mapping[str, Any]) -> Checkpoint | None:
+    value = params["checkpoint"]
+    if value is None:
+        return None
+    if isinstance(value, str | os.PathLike):
+        return Checkpoint(value)
+    if not isinstance(value, Checkpoint):
+        raise ParameterTypeError("checkpoint", "be None, a path or a somf.Checkpoint", value)
+    given = vars(value)
+    if value.every_seconds is not None:
+        _real(given, "every_seconds", "at least 0", lambda x: x >= 0)
+    if value.every_samples is not None:
+        _integer(given, "every_samples", 1)
+    return value

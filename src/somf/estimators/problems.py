@@ -1,0 +1,189 @@
+"""The problems that have a name of their own."""
+
+import os
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from somf.estimators.base import MatrixFactorization
+from somf.training.callbacks import Callback
+from somf.training.checkpoint import Checkpoint
+from somf.typing import Array
+
+
+class _NamedProblem(MatrixFactorization):
+    """A problem whose ν and μ are part of its name."""
+
+    _l1_ratio: float
+    _atom_l1_ratio: float
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
+        reduction: float | Literal["auto"] = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        positive_code: bool = False,
+        positive_atoms: bool = False,
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu", "cuda"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alpha=alpha,
+            code_density=code_density,
+            l1_ratio=self._l1_ratio,
+            atom_l1_ratio=self._atom_l1_ratio,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            init=init,
+            positive_code=positive_code,
+            positive_atoms=positive_atoms,
+            code_tol=code_tol,
+            record_every=record_every,
+            device=device,
+            n_threads=n_threads,
+            dtype=dtype,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            random_state=random_state,
+        )
+
+
+class DictionaryLearning(_NamedProblem):
+    """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1) and
+        `atom_l1_ratio` (here 0).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import DictionaryLearning
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = DictionaryLearning(10, alpha=1.0, reduction=2, random_state=0).fit(X)
+    >>> model.components_.shape
+    (10, 30)
+    """
+
+    _l1_ratio = 1.0
+    _atom_l1_ratio = 0.0
+
+
+class SparsePCA(_NamedProblem):
+    """Dense codes on sparse atoms: squared ℓ2 penalty on codes, atoms in the ℓ1 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 0) and
+        `atom_l1_ratio` (here 1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import SparsePCA
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = SparsePCA(10, reduction=2, random_state=0).fit(X)
+    >>> bool((model.components_ == 0).any())
+    True
+    """
+
+    _l1_ratio = 0.0
+    _atom_l1_ratio = 1.0
+
+
+class NMF(_NamedProblem):
+    """Non-negative codes on non-negative atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
+
+    Parameters
+    ----------
+    n_components, alpha, ... :
+        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1),
+        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). ``alpha=0`` is
+        plain non-negative least squares.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import NMF
+    >>> X = np.random.default_rng(0).uniform(size=(200, 30))
+    >>> model = NMF(10, reduction=2, random_state=0).fit(X)
+    >>> bool((model.components_ >= 0).all())
+    True
+    """
+
+    _l1_ratio = 1.0
+    _atom_l1_ratio = 0.0
+
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float | Literal["auto"] = 0.1,
+        code_density: float = 0.1,
+        reduction: float | Literal["auto"] = 4,
+        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
+        masks: Literal["blocks", "bernoulli"] = "blocks",
+        surrogate: Literal["online", "incremental"] = "online",
+        learning_rate: float = 0.92,
+        batch_size: int = 50,
+        n_epochs: int = 1,
+        init: Literal["samples", "random"] | Array = "samples",
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Literal["cpu", "cuda"] = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alpha=alpha,
+            code_density=code_density,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            init=init,
+            positive_code=True,
+            positive_atoms=True,
+            code_tol=code_tol,
+            record_every=record_every,
+            device=device,
+            n_threads=n_threads,
+            dtype=dtype,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            random_state=random_state,
+        )

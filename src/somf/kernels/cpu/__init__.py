@@ -1,0 +1,1 @@
+"""The kernels on the CPU, with Numba and BLAS."""

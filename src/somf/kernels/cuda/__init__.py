@@ -1,0 +1,1 @@
+"""The kernels on an NVIDIA GPU, with torch and Triton."""

@@ -1,0 +1,1 @@
+"""Files of somf: arrays with a checksum, and fitted models."""

@@ -1,0 +1,285 @@
+"""Fitted models as files: what goes in, and what is checked when it comes out."""
+
+import json
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from somf.algorithm.state import State
+from somf.errors import DamagedFileError
+from somf.persistence import tensorfile
+from somf.persistence.tensorfile import Rows
+from somf.scratch import scratch_zeros
+from somf.training.callbacks import History
+from somf.typing import Array, Ints
+
+FORMAT = 3
+READABLE = (1, 2, 3)
+"""Files of format 1 have components even if they have a state, and no checksum; those of formats 1
+and 2 have no patches, no version, and no λ but that among the parameters."""
+
+NONSENSE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+"""What is raised where the content of a file is not what it should be."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fitted estimator, taken apart.
+
+    Attributes
+    ----------
+    kind : str
+        Name of the estimator's class.
+    params : dict
+        Its constructor parameters.
+    learned : ndarray of shape (k, p), or State
+        The components alone, or also what `partial_fit` needs to go on.
+    history : dict of lists
+    feature_names : ndarray of str of shape (p,), or None
+    patches : dict or None
+        How the samples were cut out of an image; see `somf.ImagePatches.geometry`.
+    alpha : float
+        λ of the fit.
+    n_iter, n_samples_seen : int
+    fit : dict, optional
+        What `fit` needs, besides the state, to go on: the file is a checkpoint.
+    """
+
+    kind: str
+    params: dict[str, Any]
+    learned: Array | State
+    history: History
+    feature_names: Array | None
+    patches: dict[str, Any] | None
+    alpha: float
+    n_iter: int
+    n_samples_seen: int
+    fit: dict[str, Any] | None = None
+
+    @property
+    def components(self) -> Array:
+        """The atoms, of shape (k, p)."""
+        return self.learned.components if isinstance(self.learned, State) else self.learned
+
+    @property
+    def state(self) -> State | None:
+        """The state, where there is one."""
+        return self.learned if isinstance(self.learned, State) else None
+
+
+def save(
+    path: str | os.PathLike[str],
+    model: Model,
+    seen: Ints | None = None,
+    previous: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write a model; see `MatrixFactorization.save`.
+
+    Parameters
+    ----------
+    path : path-like
+    model : Model
+    seen : ndarray of int, optional
+        The samples of which something is remembered; by default all for which there is room.
+    previous : path-like, optional
+        Where to keep the file that is replaced.
+    """
+    tensors: dict[str, Array | Rows] = {}
+    if model.state is None:
+        tensors["components"] = model.components
+    else:
+        for name, array in model.state.arrays().items():
+            tensors[f"state.{name}"] = (
+                Rows(array, seen) if seen is not None and name.startswith("memory.") else array
+            )
+    if not isinstance(model.params["init"], str):
+        tensors["init"] = _floating(model.params["init"])
+    text = {
+        "format": FORMAT,
+        "version": version("somf"),
+        "kind": model.kind,
+        "params": plain(model.params),
+        "history": model.history,
+        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "patches": model.patches,
+        "alpha": model.alpha,
+        "n_iter": model.n_iter,
+        "n_samples_seen": model.n_samples_seen,
+        "counters": None if model.state is None else model.state.counters(),
+        "fit": model.fit,
+    }
+    tensorfile.write(path, tensors, json.dumps(text), previous)
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """Read a model; raise DamagedFileError, with the name of the file, if it is not one."""
+    tensors, text = tensorfile.read(path, _allocate)
+    with refusing_nonsense(path):
+        fields = json.loads(text)
+        if type(fields["format"]) is not int or fields["format"] not in READABLE:
+            raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
+        params = dict(fields["params"]) | {
+            "checkpoint": None
+        }  # a file is not to say where to write
+        if "init" in tensors:
+            params["init"] = tensors.pop("init")
+        counters = fields["counters"]
+        atoms = tensors["components"] if counters is None else tensors["state.D"].T
+        names, patches = fields["feature_names"], fields.get("patches")
+        _check(atoms, names)
+        return Model(
+            kind=str(fields["kind"]),
+            params=params,
+            learned=atoms if counters is None else _state(tensors, counters),
+            history=_history(fields["history"]),
+            feature_names=None if names is None else np.array(names, dtype=object),
+            patches=None if patches is None else _patches(patches, atoms.shape[1]),
+            alpha=_weight(fields["alpha"] if fields["format"] > 2 else params["alpha"]),
+            n_iter=_count(fields["n_iter"]),
+            n_samples_seen=_count(fields["n_samples_seen"]),
+            fit=fields.get("fit"),
+        )
+
+
+def version_of(path: str | os.PathLike[str]) -> str | None:
+    """Return the version of somf that wrote a file, where it says so; the arrays are not read."""
+    text = tensorfile.read_text(path)
+    with refusing_nonsense(path):
+        found = json.loads(text).get("version")
+        return None if found is None else str(found)
+
+
+def is_checkpoint(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file says of itself that it is a checkpoint; the arrays are not read."""
+    text = tensorfile.read_text(path)
+    with refusing_nonsense(path):
+        return json.loads(text).get("fit") is not None
+
+
+@contextmanager
+def refusing_nonsense(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise DamagedFileError, with the name of the file, if its content makes no sense."""
+    try:
+        yield
+    except NONSENSE as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise DamagedFileError(f"{os.fspath(path)!r} is not a somf model: {what}.") from error
+
+
+def plain(params: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as something that JSON can hold, without those that it cannot."""
+    return {name: _plain(name, value) for name, value in params.items()}
+
+
+def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """Return room for an array; what is remembered of samples may be larger than memory."""
+    if name.startswith("state.memory."):
+        return scratch_zeros(shape, dtype)
+    return np.empty(shape, dtype)
+
+
+def _check(components: Array, feature_names: Any) -> None:
+    if components.ndim != 2 or components.dtype.kind != "f" or 0 in components.shape:
+        raise ValueError("its components are not a matrix of floats")
+    if not np.isfinite(components).all():
+        raise ValueError("its components are not finite")
+    if feature_names is not None and (
+        len(feature_names) != components.shape[1]
+        or not all(isinstance(name, str) for name in feature_names)
+    ):
+        raise ValueError("it does not have one name for each feature")
+
+
+def _state(tensors: dict[str, Array], counters: dict[str, int]) -> State:
+    arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
+    return State.restore(arrays, {name: int(value) for name, value in counters.items()})
+
+
+def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
+    """Return the geometry of patches with tuples where JSON has lists, or raise ValueError."""
+    image_shape, no_data = given["image_shape"], given["no_data"]
+    patches = {
+        "patch_size": _sizes(given["patch_size"]),
+        "stride": _sizes(given["stride"]),
+        "center": given["center"],
+        "scale": given["scale"],
+        "no_data": no_data if no_data is None else float(no_data),
+        "image_shape": (*_sizes(image_shape[:2]), *map(int, image_shape[2:])),
+        "dtype": np.dtype(str(given["dtype"])).name,
+        **{name: _word(given.get(name)) for name in ("path", "dataset", "mask")},
+    }
+    n_values = math.prod((*patches["patch_size"], *patches["image_shape"][2:]))
+    is_flag = [isinstance(patches[name], bool) for name in ("center", "scale")]
+    if n_values != n_features or len(image_shape) > 3 or not all(is_flag):
+        raise ValueError("its patches are not those of its components")
+    return patches
+
+
+def _word(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _sizes(pair: Any) -> tuple[int, int]:
+    height, width = map(int, pair)
+    if min(height, width) < 1:
+        raise ValueError("its patches have no size")
+    return height, width
+
+
+def _weight(alpha: Any) -> float:
+    if not isinstance(alpha, int | float) or not (math.isfinite(alpha) and alpha >= 0):
+        raise ValueError("its alpha is not a number that is at least 0")
+    return float(alpha)
+
+
+def _history(given: Any) -> History:
+    history = {str(name): [_number(value) for value in column] for name, column in given.items()}
+    if len({len(column) for column in history.values()}) > 1:
+        raise ValueError("the columns of its history differ in length")
+    return history
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError("its history is not made of numbers")
+    return value
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 2**63:
+        raise ValueError("it counts what is no number of samples or iterations")
+    return value
+
+
+def _floating(init: Any) -> Array:
+    """Return an array in a type that files have."""
+    array = np.asarray(init)
+    return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name == "callbacks":
+        return []
+    if name == "checkpoint" or (name == "init" and not isinstance(value, str)):
+        return None  # an array is saved as such
+    if name == "dtype" and value is not None:
+        return np.dtype(value).name
+    if isinstance(value, np.generic):
+        return value.item()
+    if name == "random_state" and not isinstance(value, int):
+        return None
+    return value

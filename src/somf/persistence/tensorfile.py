@@ -1,0 +1,262 @@
+"""Arrays and text in one file that is safe to read, whoever wrote it.
+
+The layout is that of safetensors (eight bytes of header length, a JSON header, raw bytes), so other
+tools can read the files too. Nothing in it is executed, and every size is checked against the file
+before memory is taken. The header holds a checksum of the whole file. Files are written aside and
+renamed: a reader sees the old file or the new one, never half of one.
+"""
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from somf.errors import DamagedFileError
+from somf.typing import Array, Ints
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype("<f4"),
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+}
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+MAX_HEADER = 2**26
+PIECE = 2**24
+"""Bytes that are read or written at once."""
+
+NO_CHECKSUM = "0" * 64
+"""What stands in the header for the checksum while the checksum is computed."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of an array, picked a few at a time when they are written."""
+
+    array: Array
+    ids: Ints
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of these rows, stacked."""
+        return (len(self.ids), *self.array.shape[1:])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the array."""
+        return self.array.dtype
+
+    def __getitem__(self, part: slice) -> Array:
+        return self.array[self.ids[part]]
+
+
+def write(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Array | Rows],
+    text: str,
+    previous: str | os.PathLike[str] | None = None,
+) -> None:
+    """Write arrays and a text, replacing the file as a whole.
+
+    Parameters
+    ----------
+    path : path-like
+    tensors : dict of str to ndarray or Rows
+        float32, float64 or int64, of at least one dimension. They are not copied.
+    text : str
+    previous : path-like, optional
+        Where to keep the file that is replaced.
+    """
+    header = _header(tensors, text)
+    path = Path(path)
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            checksum = hashlib.sha256(header)
+            file.write(len(header).to_bytes(8, "little"))
+            file.write(header)
+            for tensor in tensors.values():
+                for piece in _pieces(tensor):
+                    checksum.update(piece)
+                    file.write(piece)
+            file.seek(8)
+            file.write(header.replace(NO_CHECKSUM.encode(), checksum.hexdigest().encode(), 1))
+            file.flush()
+            os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(aside, 0o666 & ~umask)  # mkstemp is stricter than open
+        if previous is not None and path.exists():
+            os.replace(path, previous)
+        os.replace(aside, path)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    _sync_folder(path.parent)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what processes that were killed while they wrote a file have left beside it."""
+    path = Path(path)
+    for aside in path.parent.glob("*.part"):
+        random = aside.name.removeprefix(f"{path.name}.").removesuffix(".part")
+        if f"{path.name}.{random}.part" == aside.name and len(random) == 8:
+            aside.unlink(missing_ok=True)
+
+
+def read(
+    path: str | os.PathLike[str],
+    allocate: Callable[[str, tuple[int, ...], np.dtype[Any]], Array] | None = None,
+) -> tuple[dict[str, Array], str]:
+    """Read what `write` has written.
+
+    Parameters
+    ----------
+    path : path-like
+    allocate : callable, optional
+        Makes the array of some name, shape and type that is read into; by default in memory.
+
+    Returns
+    -------
+    tensors : dict of str to ndarray
+    text : str
+
+    Raises
+    ------
+    DamagedFileError
+        If the file is not such a file, or is damaged.
+    """
+    with _opened(path) as (file, size):
+        encoded, header, text, expected = _read_header(file, size)
+        places = {name: _place(entry) for name, entry in header.items()}
+        checksum = hashlib.sha256(_without_checksum(encoded, expected))
+        tensors = dict.fromkeys(places, np.empty(0))
+        for name in _in_order(places, size - file.tell()):
+            dtype, shape, *_ = places[name]
+            tensor = allocate(name, shape, dtype) if allocate else np.empty(shape, dtype)
+            _fill(tensor, file, checksum)
+            tensors[name] = tensor.astype(dtype.newbyteorder("="), copy=False)
+        if expected not in (None, checksum.hexdigest()):  # the first files had none
+            raise ValueError("its checksum is wrong")
+    return tensors, text
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return the text of a file, without a look at its arrays."""
+    with _opened(path) as (file, size):
+        return _read_header(file, size)[2]
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file; whatever is found to be wrong with it is reported with its name."""
+    with open(path, "rb") as file:
+        try:
+            yield file, os.fstat(file.fileno()).st_size
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DamagedFileError(
+                f"{os.fspath(path)!r} is not a somf file, or is damaged: {error}."
+            ) from error
+
+
+def _read_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any], str, str | None]:
+    """Return the header, its entries for arrays, the text, and the checksum."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(size - 8, MAX_HEADER):
+        raise ValueError("the header does not fit into the file")
+    encoded = file.read(length)
+    header = json.loads(encoded)
+    metadata = header.pop("__metadata__")
+    text, checksum = metadata.pop("somf"), metadata.pop("sha256", None)
+    if not isinstance(text, str) or metadata:
+        raise ValueError("the metadata is not that of a somf file")
+    return encoded, header, text, checksum
+
+
+def _header(tensors: Mapping[str, Array | Rows], text: str) -> bytes:
+    """Return the header of a file, with a place for the checksum before anything else."""
+    header: dict[str, Any] = {"__metadata__": {"sha256": NO_CHECKSUM, "somf": text}}
+    offset = 0
+    for name, tensor in tensors.items():
+        end = offset + math.prod(tensor.shape) * tensor.dtype.itemsize
+        header[name] = {
+            "dtype": NAMES[tensor.dtype.newbyteorder("<")],
+            "shape": list(tensor.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)  # keep the arrays aligned
+    if len(encoded) > MAX_HEADER:
+        raise ValueError(f"The text must fit into {MAX_HEADER} bytes, got {len(encoded)}.")
+    return encoded
+
+
+def _without_checksum(header: bytes, checksum: Any) -> bytes:
+    """Return a header as it was while its checksum was computed."""
+    return header.replace(str(checksum).encode(), NO_CHECKSUM.encode(), 1)
+
+
+def _pieces(tensor: Array | Rows) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor, little end first, a bounded number at a time."""
+    row = math.prod(tensor.shape[1:]) * tensor.dtype.itemsize
+    step = max(1, PIECE // max(1, row))
+    for first in range(0, tensor.shape[0] if row else 0, step):
+        part = tensor[first : first + step]
+        yield np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).data.cast("B")
+
+
+def _fill(tensor: Array, file: BinaryIO, checksum: "hashlib._Hash") -> None:
+    """Read a tensor from where the file stands."""
+    if tensor.size == 0:
+        return
+    content = tensor.reshape(-1).data.cast("B")
+    for first in range(0, len(content), PIECE):
+        piece = content[first : first + PIECE]
+        if file.readinto(piece) < len(piece):  # type: ignore[attr-defined] # typeshed has it not
+            raise ValueError("it ends too early")
+        checksum.update(piece)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring the names of files down to the disk, where the system has a way to do that."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _place(entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
+    """Return dtype, shape, begin and end of a tensor, checked against each other."""
+    if entry["dtype"] not in DTYPES:
+        raise ValueError(f"{entry['dtype']!r} is not a type that somf writes")
+    dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
+    begin, end = entry["data_offsets"]
+    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise ValueError("a size is not a non-negative integer")
+    if end - begin != math.prod(shape) * dtype.itemsize:
+        raise ValueError("the size of an array does not match its shape")
+    return dtype, tuple(shape), begin, end
+
+
+def _in_order(places: dict[str, tuple[Any, Any, int, int]], size: int) -> list[str]:
+    """Return the arrays in the order of the file, which they must fill, one after the other."""
+    names = sorted(places, key=lambda name: places[name][2:])
+    position = 0
+    for name in names:
+        _, _, begin, end = places[name]
+        if begin != position:
+            raise ValueError("the arrays do not follow each other")
+        position = end
+    if position != size:
+        raise ValueError(f"{position} bytes of arrays were announced, {size} are there")
+    return names

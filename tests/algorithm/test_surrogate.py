@@ -1,0 +1,74 @@
+"""B and C against their definitions."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from somf import DictionaryLearning
+from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, minibatch_weight
+from somf.data import as_source
+from somf.kernels.cpu import kernels as cpu
+from somf.training.start import start
+
+
+@pytest.fixture
+def state(toy):
+    config = DictionaryLearning(5, reduction=1)._config()
+    return start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+
+
+def random_codes(b, seed):
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((b, 5)) * (rng.random((b, 5)) < 0.5)
+
+
+@pytest.mark.parametrize("v", [0.76, 0.92, 0.99])
+def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v):
+    kept = 1.0
+    for s in range(41, 61):
+        kept *= 1 - s**-v
+    assert minibatch_weight(40, 20, v) == pytest.approx(1 - kept)
+    assert minibatch_weight(0, 3, v) == 1.0
+    a, b = minibatch_weight(40, 5, v), minibatch_weight(45, 15, v)
+    assert (1 - a) * (1 - b) == pytest.approx(1 - minibatch_weight(40, 20, v))
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
+def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
+    surrogate = OnlineSurrogate(state, cpu, 0.9)
+    B, C = np.zeros((60, 5)), np.zeros((5, 5))
+    for t in range(6):
+        X, code = toy[t * 10 : t * 10 + 10], random_codes(10, t)
+        w = minibatch_weight(state.n_samples_seen, 10, 0.9)
+        B = (1 - w) * B + w / 10 * X.T @ code
+        C = (1 - w) * C + w / 10 * code.T @ code
+        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code))
+        state.n_samples_seen += 10
+    np.testing.assert_allclose(state.B, B, atol=1e-12)
+    np.testing.assert_allclose(state.C, C, atol=1e-12)
+
+
+def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, toy):
+    surrogate = IncrementalSurrogate(state, cpu)
+    latest = np.zeros((30, 5))
+    for t in range(10):
+        batch = np.random.default_rng(t).permutation(30)[:12]
+        code = random_codes(12, t)
+        surrogate.add(toy[batch], code, latest[batch])
+        latest[batch] = code
+    np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
+    np.testing.assert_allclose(state.C, latest.T @ latest, atol=1e-12)
+    np.testing.assert_array_equal(state.n_users, np.count_nonzero(latest, axis=0))
+
+
+def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
+    surrogate = IncrementalSurrogate(state, cpu)
+    old = random_codes(20, 0)
+    surrogate.add(toy[:20], old, np.zeros_like(old))
+    new = random_codes(20, 1)
+    new[:, 2] = 0
+    surrogate.add(toy[:20], new, old)
+    assert not state.B[:, 2].any()
+    assert not state.C[2].any()
+    assert not state.C[:, 2].any()
+    np.testing.assert_allclose(state.C, new.T @ new, atol=1e-12)

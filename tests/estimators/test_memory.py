@@ -1,0 +1,87 @@
+"""Bounds on memory, measured in a process of their own."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    not os.access("/proc/self/clear_refs", os.W_OK),
+    reason="peak memory is read from /proc, and reset through /proc/self/clear_refs",
+)
+
+
+def peak_growth(program: str) -> int:
+    """Return by how many bytes the peak memory of a process grows while `run()` runs."""
+    harness = """
+    import numpy as np
+    from pathlib import Path
+    from somf import DictionaryLearning
+
+    def status(name):
+        line = [x for x in Path("/proc/self/status").read_text().splitlines() if x.startswith(name)]
+        return int(line[0].split()[1]) * 1024
+
+    rng = np.random.default_rng(0)
+    {program}
+    warm = rng.standard_normal((200, 50)).astype(np.float32)
+    for reduction in (1, 4):
+        DictionaryLearning(10, reduction=reduction, **params).fit(warm)  # imports, compilation
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+    before = status("VmRSS")
+    run()
+    print(status("VmHWM") - before)
+    """
+    code = textwrap.dedent(harness).format(program=textwrap.dedent(program).strip())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    return int(done.stdout)
+
+
+@pytest.mark.parametrize("reduction", [1, 12])
+@pytest.mark.parametrize(
+    ("params", "per_sample"),
+    [
+        ({}, "2 * k + R"),
+        ({"surrogate": "incremental", "code_estimator": "exact"}, "2 * k + R"),
+        ({"code_estimator": "masked"}, "0"),
+    ],
+    ids=["averaged", "incremental", "masked"],
+)
+def test_memory_beyond_the_data_is_bounded(reduction, params, per_sample):
+    n, p, k, R = 1000, 180_000, 32, 2 * reduction
+    grown = peak_growth(f"""
+params = {params!r}
+X = np.lib.stride_tricks.as_strided(
+    rng.standard_normal({p} + {n}).astype(np.float32), ({n}, {p}), (4, 4))
+run = lambda: DictionaryLearning({k}, reduction={reduction}, random_state=0, **params).fit(X)
+""")
+    numbers = 6 * p * k + n * eval(per_sample, {"k": k, "R": R})
+    assert grown <= 4 * numbers + 300e6
+    assert grown < 0.6 * n * p * 4  # nothing like a copy of the data
+
+
+def test_block_masks_need_nothing_of_size_n_k_squared():
+    n, k = 20_000, 100
+    grown = peak_growth(f"""
+params = {{}}
+X = rng.standard_normal(({n}, 100)).astype(np.float32)
+run = lambda: DictionaryLearning({k}, n_epochs=2, random_state=0, **params).fit(X)
+""")
+    assert grown < 0.25 * n * k * k * 4
+
+
+def test_an_epoch_over_a_memory_map_of_6_gb_stays_far_below_that(tmp_path):
+    n, p = 30_000, 50_000  # a sparse file, which takes no room on the disk
+    np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n, p))
+    assert (tmp_path / "X.npy").stat().st_size > 5.9e9
+    grown = peak_growth(f"""
+params = {{}}
+model = DictionaryLearning(10, init="random", reduction=12, batch_size=400, random_state=0)
+run = lambda: model.fit({str(tmp_path / "X.npy")!r})
+""")
+    assert grown < 1.2e9  # the process takes 0.3 GB before the fit

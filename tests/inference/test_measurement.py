@@ -1,0 +1,46 @@
+"""One pass over data gives all that several would."""
+
+import numpy as np
+import pytest
+
+from somf import DictionaryLearning
+from somf.data import Source
+from somf.inference.measurement import Measurement
+
+
+class CountedSource(Source):
+    """Counts how often rows are read."""
+
+    def __init__(self, X):
+        self.X, self.shape, self.dtype = X, X.shape, X.dtype
+        self.n_read = 0
+
+    def rows(self, ids):
+        self.n_read += len(ids)
+        return self.X[ids]
+
+
+@pytest.fixture(scope="module")
+def model(toy):
+    return DictionaryLearning(8, reduction=2, random_state=0).fit(toy)
+
+
+@pytest.mark.parametrize("with_gap", [False, True])
+def test_a_measurement_is_what_separate_passes_find(model, toy, with_gap):
+    found = Measurement.of(model, toy, with_gap=with_gap)
+    codes = model.transform(toy)
+    assert found.n_samples == 300
+    assert found.objective == pytest.approx(model.objective(toy), rel=1e-5)
+    np.testing.assert_allclose(found.size, np.abs(codes).mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(found.usage, (codes != 0).mean(axis=0), atol=0.01)
+    assert found.n_samples_with @ np.arange(9) == pytest.approx(found.density * 300 * 8)
+    if with_gap:
+        assert found.stationarity_gap == pytest.approx(model.stationarity_gap(toy))
+    else:
+        assert found.stationarity_gap is None
+
+
+def test_every_sample_is_read_once(model, toy):
+    source = CountedSource(toy)
+    Measurement.of(model, source)
+    assert source.n_read == 300

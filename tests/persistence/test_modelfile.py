@@ -1,0 +1,344 @@
+"""Models that are saved and loaded."""
+
+import json
+
+import numpy as np
+import pytest
+
+import somf
+from somf import (
+    NMF,
+    DictionaryLearning,
+    ImagePatches,
+    MatrixFactorization,
+    SparsePCA,
+    tensorfile,
+)
+from somf.algorithm.state import State
+from somf.persistence import modelfile
+from tests.conftest import planted
+
+
+@pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_loaded_model_gives_identical_codes(kind, dtype, toy, tmp_path):
+    X = np.abs(toy).astype(dtype)
+    model = kind(5, alpha=0.2, reduction=2.5, random_state=3).fit(X, validation=0.1)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert type(loaded) is kind
+    assert loaded.get_params() == model.get_params() | {"callbacks": []}
+    assert loaded.history_ == model.history_
+    assert (loaded.n_iter_, loaded.n_samples_seen_) == (model.n_iter_, model.n_samples_seen_)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    assert loaded.transform(X).dtype == dtype
+
+
+def test_parameters_that_are_arrays_or_objects_survive_or_are_dropped(toy, tmp_path):
+    model = DictionaryLearning(
+        np.int64(5),
+        alpha=np.float32(0.25),
+        init=toy[:5],
+        dtype=np.float32,
+        callbacks=[lambda _: None],
+        random_state=np.random.RandomState(0),
+    ).fit(toy)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    np.testing.assert_array_equal(loaded.init, toy[:5])
+    assert (loaded.n_components, loaded.alpha, loaded.dtype) == (5, 0.25, "float32")
+    assert (loaded.callbacks, loaded.random_state) == ([], None)
+
+
+def test_names_of_features_survive(toy, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(toy, columns=[f"band {i}" for i in range(60)])
+    DictionaryLearning(5, random_state=0).fit(frame).save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert list(loaded.feature_names_in_) == list(frame.columns)
+    loaded.transform(frame)
+
+
+@pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_learning_goes_on_from_a_saved_state_as_if_nothing_had_happened(
+    toy, tmp_path, masks, surrogate
+):
+    model = DictionaryLearning(5, reduction=2, masks=masks, surrogate=surrogate, random_state=0)
+    model.fit(toy[:200])
+    model.save(tmp_path / "model.somf", state=True)
+    loaded = somf.load(tmp_path / "model.somf")
+    ids = np.arange(100, 300)
+    for each in (model, loaded):
+        each.partial_fit(toy[ids], sample_ids=ids)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    assert loaded.n_samples_seen_ == 400
+
+
+@pytest.mark.parametrize("n_features", [3600, 100])  # halved once, and given up
+def test_a_reduction_that_was_lowered_stays_low_in_a_file(tmp_path, n_features):
+    X = planted(600, n_features, 4, noise=0.1)[0]
+    model = DictionaryLearning(4, reduction="auto", n_epochs=5, batch_size=50, random_state=0)
+    model.fit(X)
+    model.save(tmp_path / "model.somf", state=True)
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.reduction == "auto"
+    assert loaded._state.n_halvings == model._state.n_halvings == (1 if n_features == 3600 else 3)
+    for each in (model, loaded):
+        each.partial_fit(X)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
+def test_states_from_before_reductions_were_lowered_are_read(toy):
+    state = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)._state
+    counters = state.counters()
+    del counters["n_halvings"]
+    assert State.restore(state.arrays(), counters).counters() == state.counters()
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_files_of_the_first_format_are_read(toy, tmp_path, state):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)
+    model.save(path, state=state)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text) | {"format": 1}
+    del fields["fit"]
+    tensorfile.write(path, {"components": model.components_} | tensors, json.dumps(fields))
+    content = path.read_bytes()
+    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+    data = content[8 + int.from_bytes(content[:8], "little") :]
+    del header["__metadata__"]["sha256"]
+    encoded = json.dumps(header).encode()
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + data)
+    loaded = somf.load(path)
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    if state:
+        for each in (model, loaded):
+            each.partial_fit(toy[:50], sample_ids=np.arange(50))
+        np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
+def test_learning_does_not_go_on_without_the_state(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    with pytest.raises(ValueError, match="loaded without its state"):
+        loaded.partial_fit(toy)
+    loaded.fit(toy).partial_fit(toy)
+
+
+def test_a_loaded_model_may_be_saved_again(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "one")
+    somf.load(tmp_path / "one").save(tmp_path / "two")
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    with pytest.raises(ValueError, match="has no state to save"):
+        somf.load(tmp_path / "one").save(tmp_path / "three", state=True)
+
+
+def test_a_model_that_is_not_fitted_is_not_saved(tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        DictionaryLearning(5).save(tmp_path / "model.somf")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 99},
+        {"kind": "Pickle"},
+        {"params": {"n_components": 5, "evil": 1}},
+        {"params": {"n_components": -1}},
+        {"params": 3},
+        {"history": []},
+        {"history": {"objective": ["x"]}},
+        {"feature_names": ["a"]},
+        {"history": {"objective": [True], "n_iter": [0]}},
+        {"history": {"objective": [1.0], "n_iter": []}},
+        {"format": True},
+        {"n_iter": None},
+        {"n_iter": -5},
+        {"n_samples_seen": 1e300},
+        {"counters": {}},
+        {"counters": 3},
+    ],
+    ids=str,
+)
+def test_a_model_that_makes_no_sense_is_refused_by_name(toy, tmp_path, change):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors, json.dumps(json.loads(text) | change))
+    with pytest.raises(ValueError, match=r"model\.somf"):
+        somf.load(path)
+
+
+def test_a_file_does_not_say_where_a_fit_writes(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text)
+    fields["params"]["checkpoint"] = str(tmp_path / "victim")
+    tensorfile.write(path, tensors, json.dumps(fields))
+    somf.load(path).fit(toy)
+    assert not (tmp_path / "victim").exists()
+
+
+def test_what_a_model_lacks_is_named(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    _, text = tensorfile.read(path)
+    tensorfile.write(path, {}, text)
+    with pytest.raises(ValueError, match=r"is not a somf model: it has no 'components'\.$"):
+        somf.load(path)
+
+
+@pytest.mark.parametrize("name", ["state.B", "state.C", "state.grams", "state.memory.code"])
+def test_a_state_of_the_wrong_shape_is_refused_by_name(toy, tmp_path, name):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    for broken in (
+        tensors | {name: tensors[name][..., :-1]},
+        {k: v for k, v in tensors.items() if k != name},
+    ):
+        tensorfile.write(path, broken, text)
+        with pytest.raises(ValueError, match=r"model\.somf' is not a somf model"):
+            somf.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state.permutation", np.zeros(60, dtype=np.int64)),
+        ("state.permutation", np.arange(60)),
+        ("state.D", np.full((60, 5), np.nan)),
+        ("state.memory.n_visits", np.full(300, -1)),
+        ("state.memory.ids", np.zeros(300, dtype=np.int64)),
+        ("state.memory.gram", np.zeros((300, 0))),
+        ("state.surprise", np.zeros(3)),
+    ],
+)
+def test_a_state_that_cannot_be_is_refused_by_name(toy, tmp_path, name, value):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors | {name: value}, text)
+    with pytest.raises(ValueError, match=r"model\.somf' is not a somf model"):
+        somf.load(path)
+
+
+def test_a_state_with_another_order_inside_of_blocks_goes_on_as_well(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, reduction=3, random_state=0).fit(toy)
+    model.save(path, state=True)
+    tensors, text = tensorfile.read(path)
+    backwards = np.concatenate([block[::-1] for block in np.split(np.arange(60), 6)])
+    rows = ("state.permutation", "state.D", "state.B")
+    tensorfile.write(path, tensors | {name: tensors[name][backwards] for name in rows}, text)
+    again = somf.load(path).partial_fit(toy[:50])
+    np.testing.assert_allclose(again.components_, model.partial_fit(toy[:50]).components_)
+
+
+def test_parameters_that_do_not_fit_the_model_are_not_saved(toy, tmp_path):
+    model = DictionaryLearning(5, random_state=0).fit(toy)
+    with pytest.raises(ValueError, match="n_components must be that of the fit, 5"):
+        model.set_params(n_components=6).save(tmp_path / "model.somf")
+    with pytest.raises(ValueError, match="reduction must stay"):
+        model.set_params(n_components=5, reduction=8).save(tmp_path / "model.somf", state=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_files_are_refused_by_name(tmp_path):
+    for content in (b"", b"12345678", b"PK\x03\x04" + bytes(1000), b"\x80\x04K\x01."):
+        (tmp_path / "model.somf").write_bytes(content)
+        with pytest.raises(ValueError, match=r"model\.somf' is not a somf file"):
+            somf.load(tmp_path / "model.somf")
+    with pytest.raises(FileNotFoundError, match=r"missing\.somf"):
+        somf.load(tmp_path / "missing.somf")
+
+
+def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
+    image = np.random.default_rng(0).integers(0, 99, (20, 22, 3), dtype=np.uint8)
+    np.save(tmp_path / "image.npy", image)
+    np.save(tmp_path / "mask.npy", image[:, :, 0] != 3)
+    options = {"stride": 2, "scale": False, "no_data": 3, "mask": tmp_path / "mask.npy"}
+    patches = ImagePatches(tmp_path / "image.npy", (4, 5), **options)
+    model = DictionaryLearning(5, random_state=0).fit(patches)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.patch_shape_ == model.patch_shape_ == patches.patch_shape == (4, 5, 3)
+    assert loaded.patches_ == model.patches_ == patches.geometry
+    assert loaded.patches_ == {
+        "patch_size": (4, 5),
+        "stride": (2, 2),
+        "center": True,
+        "scale": False,
+        "no_data": 3.0,
+        "image_shape": (20, 22, 3),
+        "dtype": "uint8",
+        "path": str(tmp_path / "image.npy"),
+        "dataset": None,
+        "mask": str(tmp_path / "mask.npy"),
+    }
+
+
+def test_a_model_of_patches_that_is_fitted_to_rows_forgets_the_patches(toy):
+    image = np.random.default_rng(0).random((20, 20))
+    model = DictionaryLearning(5, random_state=0).partial_fit(ImagePatches(image, 4))
+    assert model.patch_shape_ == (4, 4)
+    model.fit(toy)
+    assert not hasattr(model, "patches_")
+    assert not hasattr(model, "patch_shape_")
+
+
+def test_a_file_says_which_version_wrote_it(toy, tmp_path):
+    DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
+    assert modelfile.version_of(tmp_path / "model.somf") == somf.__version__
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"patches": 3},
+        {"patches": {}},
+        {"patches": {"patch_size": [4, 5]}},
+        {"alpha": -1},
+        {"alpha": "auto"},
+        {"alpha": None},
+    ],
+    ids=str,
+)
+def test_a_model_whose_geometry_or_weight_makes_no_sense_is_refused_by_name(toy, tmp_path, change):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    tensors, text = tensorfile.read(path)
+    tensorfile.write(path, tensors, json.dumps(json.loads(text) | change))
+    with pytest.raises(ValueError, match=r"model\.somf"):
+        somf.load(path)
+
+
+def test_patches_that_do_not_have_the_size_of_atoms_are_refused_by_name(tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5).fit(ImagePatches(np.random.default_rng(0).random((20, 20)), 4)).save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text)
+    fields["patches"]["patch_size"] = [4, 5]
+    tensorfile.write(path, tensors, json.dumps(fields))
+    with pytest.raises(ValueError, match=r"model\.somf' is not a somf model: its patches"):
+        somf.load(path)
+
+
+def test_files_of_the_second_format_are_read(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, alpha=0.2, random_state=0).fit(toy)
+    model.save(path)
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text) | {"format": 2}
+    for name in ("alpha", "patches", "version"):
+        del fields[name]
+    del fields["params"]["code_density"]
+    tensorfile.write(path, tensors, json.dumps(fields))
+    loaded = somf.load(path)
+    assert (loaded.alpha_, loaded.code_density) == (0.2, 0.1)
+    assert modelfile.version_of(path) is None
+    np.testing.assert_array_equal(loaded.transform(toy), model.transform(toy))

@@ -1,0 +1,161 @@
+"""The examples run, in a small form."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import somf
+
+mpl.use("Agg")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def run_example(name, *options, **environment):
+    return subprocess.run(
+        [sys.executable, EXAMPLES / name, *map(str, options)],
+        env=os.environ | {"MPLBACKEND": "Agg"} | environment,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+        check=False,
+    )
+
+
+def run_here(capsys, name, *options):
+    """Run the main function of an example; return what it prints."""
+    runpy.run_path(str(EXAMPLES / name))["main"]([str(option) for option in options])
+    return capsys.readouterr().out
+
+
+def numbers(pattern, text):
+    return [float(number) for number in re.findall(pattern, text)]
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Return a function that gives the axes of a picture, none of which is empty."""
+    figures, save = {}, Figure.savefig
+
+    def keep(figure, path, **options):
+        figures[path] = figure
+        save(figure, path, **options)
+
+    def axes_of(path):
+        assert path.read_bytes().startswith(b"\x89PNG")
+        axes = figures[path].axes
+        assert all(ax.has_data() for ax in axes)
+        return axes
+
+    monkeypatch.setattr(Figure, "savefig", keep)
+    return axes_of
+
+
+def test_hyperspectral_example_learns_reports_draws_and_saves(tmp_path, capsys, drawn):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    pytest.importorskip("rich", reason="the progress bar comes with the extra 'demo'")
+    folder = tmp_path / "demo"
+    options = ("--output", folder, "--components", 8, "--patch-size", 3)
+    output = run_here(capsys, "hyperspectral.py", *options)
+    assert "Test objective" in output
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "atoms.png",
+        "curve.png",
+        "model.somf",
+    ]
+    model = somf.load(folder / "model.somf")
+    assert model.components_.shape == (8, 3 * 3 * 200)
+    objective = model.history_["objective"]
+    assert objective[-1] < objective[0]
+    pictures, spectra, differences = drawn(folder / "atoms.png")
+    order = [f"atom {text.get_text()}" for text in pictures.texts[:6]]
+    for ax in (spectra, differences):
+        assert [line.get_label() for line in ax.lines[:6]] == order
+    (curve,) = drawn(folder / "curve.png")
+    np.testing.assert_array_equal(curve.lines[0].get_ydata(), objective)
+
+
+def test_hyperspectral_example_without_tensorly_names_the_extra(tmp_path):
+    (tmp_path / "tensorly.py").write_text("raise ImportError")
+    run = run_example("hyperspectral.py", "--output", tmp_path, PYTHONPATH=str(tmp_path))
+    assert run.returncode != 0
+    assert "pip install 'somf[demo]'" in run.stderr
+
+
+def test_denoising_example_takes_noise_out(tmp_path, capsys, drawn):
+    output = run_here(
+        capsys, "denoising.py", "--output", tmp_path, "--crop", 64, "--components", 32
+    )
+    before, after, blurred = numbers(r": +([\d.]+) dB", output)
+    assert after > before + 2
+    assert after > blurred
+    clean, noisy, denoised, atoms = drawn(tmp_path / "denoising.png")
+    errors = [
+        np.mean((ax.images[0].get_array() - clean.images[0].get_array()) ** 2)
+        for ax in (noisy, denoised)
+    ]
+    np.testing.assert_allclose(-10 * np.log10(errors), [before, after], atol=0.01)
+    assert len(atoms.texts) == 32
+
+
+def test_nmf_example_makes_digits_of_few_strokes(tmp_path, capsys, drawn):
+    output = run_here(
+        capsys, "digits_nmf.py", "--output", tmp_path, "--components", 20, "--epochs", 3
+    )
+    assert numbers(r"Relative error: ([\d.]+)", output)[0] < 0.5
+    assert numbers(r"consists of ([\d.]+) strokes", output)[0] < 15
+    strokes, digits, usage = drawn(tmp_path / "digits_nmf.png")
+    assert len(strokes.texts) == 20
+    assert len(digits.get_xticks()) == 10
+    assert np.all(np.diff(usage.lines[0].get_ydata()) <= 0)
+
+
+def test_sparse_pca_example_finds_components_that_are_sparse(tmp_path, capsys, drawn):
+    options = ("--components", 16, "--patch-size", 10, "--stride", 8)
+    output = run_here(capsys, "sparse_pca.py", "--output", tmp_path, *options)
+    sparse, principal = numbers(r"components: (\d+)% of their entries", output)
+    assert sparse < principal / 2
+    for ax in drawn(tmp_path / "sparse_pca.png"):
+        assert len(ax.texts) == 16
+
+
+def test_topics_example_prints_words_of_topics(tmp_path, capsys, drawn):
+    options = ("--documents", 400, "--components", 5, "--epochs", 2)
+    output = run_here(capsys, "topics.py", "--output", tmp_path, *options)
+    assert numbers(r"([\d.]+)% of the matrix is not zero", output)[0] < 10
+    topics = re.findall(r"^ *([\d.]+%)  (.*)$", output, re.MULTILINE)
+    assert 1 <= len(topics) <= 5
+    assert all(len(words.split(", ")) == 8 for _, words in topics)
+    for ax, (usage, words) in zip(drawn(tmp_path / "topics.png"), topics, strict=True):
+        assert ax.get_title() == usage
+        assert ", ".join(label.get_text() for label in ax.get_yticklabels()) == words
+        weights = [bar.get_width() for bar in ax.patches]
+        assert weights == sorted(weights, reverse=True)
+
+
+def test_streaming_example_learns_what_comes_and_goes_on_from_a_file(tmp_path, capsys, drawn):
+    options = ("--components", 16, "--portions", 4, "--size", 200)
+    output = run_here(capsys, "streaming.py", "--output", tmp_path, *options)
+    at_change, at_end = numbers(r"(0\.\d+)", re.search("Objective on flower.*", output)[0])
+    assert at_end < at_change
+    assert "1600 samples seen" in output
+    assert drawn(tmp_path / "streaming.png")
+
+
+def test_model_selection_example_compares_on_held_out_samples(tmp_path, capsys, drawn):
+    options = ("--samples", 300, "--components", 10, 20, "--alpha", 0.1, 0.3, "--epochs", 1)
+    output = run_here(capsys, "model_selection.py", "--output", tmp_path, *options)
+    rows = [line.split() for line in output.splitlines()[1:5]]
+    assert [row[:2] for row in rows] == [["0.1", "10"], ["0.1", "20"], ["0.3", "10"], ["0.3", "20"]]
+    atoms = [float(row[-1]) for row in rows]
+    assert min(atoms[:2]) > max(atoms[2:])
+    assert drawn(tmp_path / "model_selection.png")
