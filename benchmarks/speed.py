@@ -47,7 +47,7 @@ from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, Spa
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, as_source, epoch_order
 from somf.kernels import kernels_for
-from somf.kernels.cpu.threads import team_for, threads
+from somf.kernels.cpu.threads import pool_for, threads
 from somf.penalties import CodePenalty
 from somf.training.start import start
 from somf.typing import Array
@@ -120,7 +120,7 @@ class Run:
             (solver.kernels, "solve_codes", "codes"),
             (solver.surrogate, "add", "surrogate"),
             (solver.dictionary, "update", "dictionary"),
-            (solver.book, "dictionary_changed", "dictionary"),
+            (solver.gram_cache, "dictionary_changed", "dictionary"),
         ):
             watch.watch(owner, name, stage)
 
@@ -166,10 +166,10 @@ def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[
     def shared() -> float:
         def share(n_rows: int, call: Callable[[slice], object]) -> Callable[[], object]:
             rows = (slice(0, n_rows),)
-            return lambda: team.run(lambda t: [call(s) for s in team.share(rows, t)])
+            return lambda: pool.run(lambda t: [call(s) for s in pool.share(rows, t)])
 
         with threads(None):
-            team = team_for(2**60)
+            pool = pool_for(2**60)
             everything = [share(n_rows, call) for n_rows, call in calls]
             everything.append(lambda: kernels_for("cpu").accumulate(B, X, code, 0.9))
             return sum(median(timed(call) for _ in range(9)) for call in everything)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from somf.algorithm.masks import Subset
-from somf.kernels.cpu.threads import Team, _current
+from somf.kernels.cpu.threads import ThreadPool, _current
 from somf.typing import Array, Ints
 
 
@@ -34,11 +34,11 @@ def listed(subset: Subset) -> Ints:
 
 
 @pytest.fixture(params=[1, 3], ids=["alone", "shared"])
-def shared_team(request, monkeypatch):
+def shared_pool(request, monkeypatch):
     """Let threads share even the smallest work."""
     monkeypatch.setattr("somf.kernels.cpu.threads.SMALLEST_SHARED_WORK", 0)
-    team = Team(request.param)
-    token = _current.set(team)
-    yield team
+    pool = ThreadPool(request.param)
+    token = _current.set(pool)
+    yield pool
     _current.reset(token)
-    team.close()
+    pool.close()

@@ -28,7 +28,7 @@ def test_block_grams_give_the_stored_gram_while_the_dictionary_does_not_change(s
     memories[1].gram = np.zeros((20, 100))
     state.memory = memories[0]
     estimates = [
-        Regression("averaged", 0.92, state, reference, book) for book in (solver.book, stored)
+        Regression("averaged", 0.92, state, reference, book) for book in (solver.gram_cache, stored)
     ]
     for t in range(7):
         subset = solver.masks.draw(t, solver.reduction)
@@ -48,7 +48,7 @@ def test_exact_regression_is_that_of_all_features(solver, toy):
     for t in range(5):
         solver.step(toy[t * 20 : t * 20 + 20][:, state.permutation])
     X = toy[:20][:, state.permutation]
-    exact = Regression("exact", 0.92, state, reference, solver.book)
+    exact = Regression("exact", 0.92, state, reference, solver.gram_cache)
     problem = exact.estimate(
         X, solver.masks.draw(0, solver.reduction), solver.blank_memory(np.arange(20)), np.arange(20)
     )
@@ -61,7 +61,7 @@ def test_masked_regression_is_that_of_the_subset(solver, toy):
     state = solver.state
     X = toy[:20][:, state.permutation]
     subset = solver.masks.draw(1, solver.reduction)
-    masked = Regression("masked", 0.92, state, reference, solver.book)
+    masked = Regression("masked", 0.92, state, reference, solver.gram_cache)
     problem = masked.estimate(X, subset, solver.blank_memory(np.arange(20)), np.arange(20))
     X_s, D_s = X[:, listed(subset)], state.D[listed(subset)]
     np.testing.assert_allclose(problem.beta, subset.scale * X_s @ D_s, atol=1e-12)
@@ -73,7 +73,7 @@ def test_averages_follow_the_weights_of_the_paper(solver, toy):
     state, slots, v = solver.state, np.array([4]), 0.92
     X = toy[4:5][:, state.permutation]
     memory = solver.blank_memory(np.arange(len(toy)))
-    averaged = Regression("averaged", v, state, reference, solver.book)
+    averaged = Regression("averaged", v, state, reference, solver.gram_cache)
     expected = np.zeros((1, 10))
     for c in range(1, 6):
         subset = solver.masks.draw(c, solver.reduction)
@@ -101,7 +101,7 @@ def test_block_grams_stay_current_while_the_dictionary_changes(toy):
 @pytest.mark.parametrize("code_estimator", ["masked", "averaged", "exact"])
 def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
     X = np.where(np.abs(toy[:20]) > 0.1, toy[:20], 0)
-    regression = Regression(code_estimator, 0.92, solver.state, reference, solver.book)
+    regression = Regression(code_estimator, 0.92, solver.state, reference, solver.gram_cache)
     dense, sparse = (
         regression.estimate(
             given,
@@ -117,7 +117,7 @@ def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
 
 
 def test_the_past_uses_aged_grams_and_the_present_current_ones(solver):
-    book = solver.book
+    book = solver.gram_cache
     assert isinstance(book, BlockGrams)
     everything = book.of_all()[None]
     G = book.expand(everything)

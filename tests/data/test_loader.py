@@ -79,7 +79,7 @@ def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
     source = open_source(written_in_chunks(tmp_path, kind, rows))
     monkeypatch.setattr("somf.data.source.LARGE_ROW", 1)
     asked = []
-    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
+    monkeypatch.setattr(source, "prefetch", lambda *part: asked.append(part))
     loader = Loader(source, rows.dtype)
     batches = np.split(loader.order(np.arange(200), seed=0, epoch=0), range(8, 200, 8))
     with loader.stream(batches) as minibatches:
@@ -91,14 +91,14 @@ def test_chunks_are_asked_for_once_in_an_epoch(tmp_path, monkeypatch, kind):
 
 
 def test_the_system_is_asked_for_every_sample_once_and_some_minibatches_ahead(
-    tmp_path, monkeypatch, shared_team
+    tmp_path, monkeypatch, shared_pool
 ):
     rows = np.random.default_rng(0).standard_normal((100, 300))
     np.save(tmp_path / "X.npy", rows)
     source = open_source(tmp_path / "X.npy")
     monkeypatch.setattr("somf.data.loader.AHEAD_BYTES", 3 * 10 * 300 * 8)
     asked = []
-    monkeypatch.setattr(source, "will_need", lambda ids: asked.extend(ids.tolist()))
+    monkeypatch.setattr(source, "prefetch", lambda ids: asked.extend(ids.tolist()))
     order = np.random.default_rng(1).permutation(100)
     with Loader(source, rows.dtype).stream(np.split(order, 10)) as minibatches:
         assert asked == []
@@ -115,7 +115,7 @@ def test_what_the_system_is_asked_for_are_whole_pages_of_the_map(tmp_path, monke
     monkeypatch.setattr(
         "somf.data.readahead.memory_map._madvise", lambda: lambda *call: asked.append(call)
     )
-    as_source(X).will_need(np.array([0, 39, 7]))
+    as_source(X).prefetch(np.array([0, 39, 7]))
     begin = X.__array_interface__["data"][0]
     for (start, length, _), row in zip(asked, (0, 39, 7), strict=True):
         first = begin + 24_000 * row
@@ -156,8 +156,8 @@ def test_of_a_large_chunk_a_part_is_asked_for(tmp_path, monkeypatch):
     monkeypatch.setattr("somf.data.sources.sliced.LARGEST_CHUNK", 4 * 30 * 8)
     source = open_source(written_in_chunks(tmp_path, "HDF5", rows))
     asked = []
-    monkeypatch.setattr(source, "_will_need", lambda *part: asked.append(part))
-    source.will_need(np.array([3, 17, 34]))
+    monkeypatch.setattr(source, "prefetch", lambda *part: asked.append(part))
+    source.prefetch(np.array([3, 17, 34]))
     assert asked == [(0, 0, 960), (1, 4 * 240, 960), (3, 4 * 240, 240)]
 
 

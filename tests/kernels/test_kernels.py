@@ -26,15 +26,15 @@ ROWS = (slice(3, 17), slice(20, 21), slice(30, 50))
 SIGNS = (False, True)
 
 
-@pytest.fixture(autouse=True, params=[1, 3], ids=["alone", "team"])
-def team(request, monkeypatch):
-    """Run everything on one thread, and on a team that shares even the smallest work."""
+@pytest.fixture(autouse=True, params=[1, 3], ids=["alone", "pool"])
+def pool(request, monkeypatch):
+    """Run everything on one thread, and on a pool that shares even the smallest work."""
     monkeypatch.setattr(threads, "SMALLEST_SHARED_WORK", 0)
-    team = threads.Team(request.param)
-    token = threads._current.set(team)
+    pool = threads.ThreadPool(request.param)
+    token = threads._current.set(pool)
     yield
     threads._current.reset(token)
-    team.close()
+    pool.close()
 
 
 def regression(b, p, k, dtype, seed=0, shared=True):
@@ -94,7 +94,7 @@ def test_codes_satisfy_the_optimality_conditions(kernels, nu, positive, alpha, s
 @settings(
     max_examples=150,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the team is the same for all
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the pool is the same for all
 )
 def test_codes_satisfy_the_optimality_conditions_on_degenerate_problems(
     nu, positive, alpha, k, p, dead, twin, seed

@@ -1,4 +1,4 @@
-"""The team of threads."""
+"""The pool of threads."""
 
 import os
 import threading
@@ -9,27 +9,27 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, SparsePCA
-from somf.kernels.cpu.threads import ALONE, Team, _blas, _current, team_for, threads
+from somf.kernels.cpu.threads import ALONE, ThreadPool, _blas, _current, pool_for, threads
 
 
 @pytest.fixture(params=[1, 2, 5])
-def team(request):
-    team = Team(request.param)
-    yield team
-    team.close()
+def pool(request):
+    pool = ThreadPool(request.param)
+    yield pool
+    pool.close()
 
 
-def test_all_members_work_and_answer_in_order(team):
-    assert team.run(lambda member: member * 10) == [10 * m for m in range(team.size)]
+def test_all_members_work_and_answer_in_order(pool):
+    assert pool.run(lambda member: member * 10) == [10 * m for m in range(pool.size)]
 
 
 @pytest.mark.parametrize(
     "rows", [(slice(0, 10),), (slice(3, 4), slice(8, 30)), (slice(5, 6),), (slice(2, 2),)]
 )
-def test_shares_are_disjoint_and_complete_and_of_about_one_size(team, rows):
+def test_shares_are_disjoint_and_complete_and_of_about_one_size(pool, rows):
     parts = [
-        [i for s in team.share(rows, member) for i in range(s.start, s.stop)]
-        for member in range(team.size)
+        [i for s in pool.share(rows, member) for i in range(s.start, s.stop)]
+        for member in range(pool.size)
     ]
     assert list(chain(*parts)) == [i for s in rows for i in range(s.start, s.stop)]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -37,15 +37,15 @@ def test_shares_are_disjoint_and_complete_and_of_about_one_size(team, rows):
 
 @pytest.mark.parametrize("size", [None, 1, 7])
 @pytest.mark.parametrize("n_rows", [0, 1, 50])
-def test_every_piece_is_dealt_to_one_member(team, n_rows, size):
-    pieces = team.deal(n_rows, size)
-    taken = team.run(lambda member: [i for s in pieces for i in range(s.start, s.stop)])
+def test_every_piece_is_dealt_to_one_member(pool, n_rows, size):
+    pieces = pool.deal(n_rows, size)
+    taken = pool.run(lambda member: [i for s in pieces for i in range(s.start, s.stop)])
     assert sorted(chain(*taken)) == list(range(n_rows))
 
 
 def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
-    team, everything_is_done = Team(2), threading.Event()
-    pieces = team.deal(40, most=1)
+    pool, everything_is_done = ThreadPool(2), threading.Event()
+    pieces = pool.deal(40, most=1)
 
     def work(member):
         done = []
@@ -57,44 +57,44 @@ def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
         return done
 
     try:
-        mine, others = team.run(work)
+        mine, others = pool.run(work)
         assert len(others) <= 1
         assert sorted(mine + others) == list(range(40))
     finally:
-        team.close()
+        pool.close()
 
 
-def test_work_inside_of_shared_work_is_not_shared_again(shared_team):
-    assert team_for(10**9) is shared_team
-    found = shared_team.run(lambda member: team_for(10**9))
-    assert shared_team.size == 1 or all(team is ALONE for team in found)
-    assert team_for(10**9) is shared_team
+def test_work_inside_of_shared_work_is_not_shared_again(shared_pool):
+    assert pool_for(10**9) is shared_pool
+    found = shared_pool.run(lambda member: pool_for(10**9))
+    assert shared_pool.size == 1 or all(pool is ALONE for pool in found)
+    assert pool_for(10**9) is shared_pool
 
 
-def test_members_wait_for_each_other(team):
-    seen = [0] * team.size
+def test_members_wait_for_each_other(pool):
+    seen = [0] * pool.size
 
     def work(member):
         for step in range(1, 20):
             seen[member] = step
-            team.wait()
+            pool.wait()
             assert min(seen) >= step
-            team.wait()
+            pool.wait()
 
-    team.run(work)
+    pool.run(work)
 
 
 @pytest.mark.parametrize("culprit", [0, -1])
-def test_an_error_of_one_member_is_raised_and_nobody_hangs(team, culprit):
+def test_an_error_of_one_member_is_raised_and_nobody_hangs(pool, culprit):
     def work(member):
-        if member == culprit % team.size:
+        if member == culprit % pool.size:
             raise KeyError("mine")
-        team.wait()
+        pool.wait()
 
     for _ in range(2):
         with pytest.raises(KeyError, match="mine"):
-            team.run(work)
-    assert team.run(lambda member: member) == list(range(team.size))
+            pool.run(work)
+    assert pool.run(lambda member: member) == list(range(pool.size))
 
 
 def blas_threads():
@@ -126,26 +126,26 @@ def test_several_threads_may_compute_at_the_same_time(shared_work, monkeypatch):
 def test_threads_end_with_the_context():
     n_before = threading.active_count()
     with threads(None):
-        team = _current.get()
-        team.run(lambda member: member)
-        assert threading.active_count() == n_before + team.size - 1
-        assert team_for(10**9) is team
-        assert team_for(1) is ALONE
+        pool = _current.get()
+        pool.run(lambda member: member)
+        assert threading.active_count() == n_before + pool.size - 1
+        assert pool_for(10**9) is pool
+        assert pool_for(1) is ALONE
     assert threading.active_count() == n_before
-    assert team_for(10**9) is ALONE
+    assert pool_for(10**9) is ALONE
 
 
 def test_there_are_no_more_threads_than_the_machine_has():
     with threads(10**6):
-        assert team_for(10**9).size <= (os.cpu_count() or 1)
+        assert pool_for(10**9).size <= (os.cpu_count() or 1)
 
 
 def test_results_of_a_team_do_not_depend_on_timing():
     x = np.random.default_rng(0).standard_normal(10_000)
     with threads(None):
-        team = team_for(10**9)
+        pool = pool_for(10**9)
         sums = {
-            sum(team.run(lambda m: sum(x[s].sum() for s in team.share((slice(0, 10_000),), m))))
+            sum(pool.run(lambda m: sum(x[s].sum() for s in pool.share((slice(0, 10_000),), m))))
             for _ in range(20)
         }
     assert len(sums) == 1
@@ -156,7 +156,7 @@ def test_more_threads_than_rows_are_no_obstacle(kind, monkeypatch):
     X = np.random.default_rng(0).standard_normal((60, 5))
 
     def components(size):
-        monkeypatch.setattr("somf.kernels.cpu.threads.Team", lambda _: Team(size))
+        monkeypatch.setattr("somf.kernels.cpu.threads.ThreadPool", lambda _: ThreadPool(size))
         return kind(8, reduction=2, code_tol=0, random_state=0).fit(X).components_
 
     alone = components(1)

@@ -489,7 +489,7 @@ def test_only_a_bounded_number_of_rows_is_compared(toy, tmp_path):
     assert asked[0][-1] == 10**9 - 1
 
 
-# Interruptions
+# SignalGuard
 
 
 @pytest.mark.parametrize(

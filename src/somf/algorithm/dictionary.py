@@ -153,7 +153,7 @@ class Dictionary:
             self._last_known_use = to_host(state.last_used)
             return np.flatnonzero(self._patience_left() <= 0)
         if self._look is None and self._patience_left().min() <= soon:
-            self._look = self.kernels.look_later(state.last_used)
+            self._look = self.kernels.copy_async(state.last_used)
         return np.empty(0, dtype=np.intp)
 
     def _patience_left(self) -> Ints:

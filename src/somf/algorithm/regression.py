@@ -7,7 +7,7 @@ exact       From all features; only the dictionary update is partial.
 =========== ======================================================================================
 
 Gram matrices are described by *statistics*, one row per sample or one for all, of which
-`GramBook.expand` makes the matrices. With block masks a statistic is one weight per block, since
+`GramCache.expand` makes the matrices. With block masks a statistic is one weight per block, since
 G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 """
 
@@ -45,7 +45,7 @@ class Quadratic:
         return objective
 
 
-class GramBook(Protocol):
+class GramCache(Protocol):
     """Keeps account of DᵀD while D changes on subsets of its rows.
 
     Attributes
@@ -201,7 +201,7 @@ class Regression:
         v; an average gives its c-th observation the weight γ = c^−(2.5−2v).
     state : State
     kernels : Kernels
-    book : GramBook
+    gram_cache : GramCache
     """
 
     def __init__(
@@ -210,9 +210,9 @@ class Regression:
         learning_rate: float,
         state: State,
         kernels: Kernels,
-        book: GramBook,
+        gram_cache: GramCache,
     ) -> None:
-        self.state, self.kernels, self.book = state, kernels, book
+        self.state, self.kernels, self.gram_cache = state, kernels, gram_cache
         self.decay = 2.5 - 2.0 * learning_rate
         self.dtype = state.dtype
         self._estimate = getattr(self, f"_{code_estimator}")
@@ -236,13 +236,13 @@ class Regression:
         """Return β and G of a minibatch from all features."""
         everything = (slice(0, len(self.state.D)),)
         beta = self.kernels.correlate(X, self.state.D, everything)
-        grams = self.book.expand(self.book.of_all()[None])
+        grams = self.gram_cache.expand(self.gram_cache.of_all()[None])
         return Quadratic(grams, beta, self.kernels.squared_norms(X, everything))
 
     def of_subset(self, X: Matrix, subset: Subset) -> Quadratic:
         """Return β and G of a minibatch from a subset of the features alone."""
         beta, sq_norm = self._observe(X, subset)
-        grams = self.book.expand(subset.scale * self.book.of_subset(subset)[None])
+        grams = self.gram_cache.expand(subset.scale * self.gram_cache.of_subset(subset)[None])
         return Quadratic(grams, beta, sq_norm)
 
     def _exact(self, X: Matrix, *_: object) -> Quadratic:
@@ -253,11 +253,11 @@ class Regression:
 
     def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm = self._observe(X, subset)
-        seen = subset.scale * self.book.of_subset(subset)[None]
+        seen = subset.scale * self.gram_cache.of_subset(subset)[None]
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
         if (weights == 1).all():  # nobody has a past, and all have the same present
-            average, grams = seen, self.book.expand(seen)
+            average, grams = seen, self.gram_cache.expand(seen)
         else:
             gamma = self.kernels.to_device(weights.astype(self.dtype))
             take, mix = self.kernels.take, self.kernels.mix
@@ -265,7 +265,9 @@ class Regression:
             sq_norm = mix(take(memory.sq_norm, slots), sq_norm, gamma)
             past = take(memory.gram, slots)
             average = mix(past, seen, gamma[:, None])
-            grams = self.book.expand_averages((1 - gamma)[:, None] * past, gamma[:, None] * seen)
+            grams = self.gram_cache.expand_averages(
+                (1 - gamma)[:, None] * past, gamma[:, None] * seen
+            )
         self.kernels.put(memory.beta, slots, beta)
         self.kernels.put(memory.sq_norm, slots, sq_norm)
         self.kernels.put(memory.gram, slots, average)
@@ -285,7 +287,7 @@ class Regression:
             pace = b / self.state.n_averaged
         else:
             pace = 1.0 - (1.0 - float(gamma.mean())) ** (b / n_samples)
-        self.book.age(pace)
+        self.gram_cache.age(pace)
 
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
         """Return the unbiased estimates of β and ‖x‖² that the subset gives."""

@@ -8,7 +8,7 @@ import numpy as np
 from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import BernoulliMasks, BlockMasks, Masks
-from somf.algorithm.regression import BlockGrams, GramBook, Quadratic, Regression, StoredGrams
+from somf.algorithm.regression import BlockGrams, GramCache, Quadratic, Regression, StoredGrams
 from somf.algorithm.schedule import MASKS_PER_LOOK, is_look, tolerance
 from somf.algorithm.state import SampleMemory, State
 from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
@@ -44,9 +44,9 @@ class Solver:
         masks = self.masks = masks_for(config, len(state.D), state.seed)
         if self.is_all_seen:
             masks.unite()
-        self.book = gram_book(config, state, kernels, masks)
+        self.gram_cache = gram_cache_for(config, state, kernels, masks)
         self.regression = Regression(
-            config.estimator_in_use, config.learning_rate, state, kernels, self.book
+            config.estimator_in_use, config.learning_rate, state, kernels, self.gram_cache
         )
         self.surrogate: Surrogate = (
             OnlineSurrogate(state, kernels, config.learning_rate)
@@ -84,7 +84,7 @@ class Solver:
         else:
             problem = self.regression.of_subset(X, subset)  # which is all there is
         old_code = None
-        if self.surrogate.takes_back:
+        if self.surrogate.needs_old_codes:
             old_code = self.kernels.take(memory.code, slots)
         code = self.kernels.take(memory.code, slots)
         objective = self._solve(problem, code, self.config.code_tol)
@@ -94,14 +94,14 @@ class Solver:
         self.kernels.put(memory.code, slots, code)
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
-        self.book.dictionary_changed(subset)
-        self.dictionary.measure(subset.blocks, self.book.grams_of_blocks)
+        self.gram_cache.dictionary_changed(subset)
+        self.dictionary.measure(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += len(code)
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if self.dictionary.replace_unused(X, objective):
-            self.take_notice()
+            self.refresh()
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
         """Move codes to the solution of their problem; return its objective."""
@@ -142,7 +142,7 @@ class Solver:
         if self.reduction < before:
             logger.info("reduction %.3g from iteration %d on", self.reduction, state.n_iter)
         if self.reduction == 1.0:
-            state.forget_blocks(keeps_codes=self.surrogate.takes_back)
+            state.forget_blocks(keeps_codes=self.surrogate.needs_old_codes)
             self._assemble()
 
     def extra_cost(self, X: Matrix, precision: float) -> float:
@@ -188,11 +188,11 @@ class Solver:
                 "choose dtype='float64'."
             )
 
-    def take_notice(self) -> None:
+    def refresh(self) -> None:
         """Bring up to date what is known of the dictionary after it has changed anywhere."""
-        self.book.recompute()
+        self.gram_cache.recompute()
         everything = range(len(self.masks.blocks))
-        self.dictionary.measure(everything, self.book.grams_of_blocks)
+        self.dictionary.measure(everything, self.gram_cache.grams_of_blocks)
 
     def blank_memory(self, ids: Ints) -> SampleMemory:
         """Return the memory of samples that have never been seen."""
@@ -206,7 +206,7 @@ class Solver:
     def remembered_gram_size(self) -> int:
         """How many numbers a sample remembers of its Gram matrix."""
         averages = self.config.estimator_in_use == "averaged" and not self.is_all_seen
-        return self.book.statistic_size if averages else 0
+        return self.gram_cache.statistic_size if averages else 0
 
 
 def masks_for(config: Config, n_features: int, seed: int) -> Masks:
@@ -215,7 +215,7 @@ def masks_for(config: Config, n_features: int, seed: int) -> Masks:
     return kind(n_features, min(config.strongest_reduction, float(n_features)), seed)
 
 
-def gram_book(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramBook:
+def gram_cache_for(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramCache:
     """Return the account of DᵀD that suits the masks."""
     if config.masks == "blocks":
         return BlockGrams(state, kernels, masks.blocks)

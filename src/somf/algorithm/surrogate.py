@@ -18,11 +18,11 @@ class Surrogate(Protocol):
 
     Attributes
     ----------
-    takes_back : bool
+    needs_old_codes : bool
         Whether it takes back what a sample has contributed before.
     """
 
-    takes_back: bool
+    needs_old_codes: bool
 
     def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
         """Take a minibatch into account.
@@ -48,7 +48,7 @@ class OnlineSurrogate:
         v.
     """
 
-    takes_back = False
+    needs_old_codes = False
 
     def __init__(self, state: State, kernels: Kernels, learning_rate: float) -> None:
         self.state, self.kernels, self.learning_rate = state, kernels, learning_rate
@@ -71,7 +71,7 @@ class IncrementalSurrogate:
     kernels : Kernels
     """
 
-    takes_back = True
+    needs_old_codes = True
 
     def __init__(self, state: State, kernels: Kernels) -> None:
         self.state, self.kernels = state, kernels

@@ -12,11 +12,11 @@ import click
 
 import somf
 from somf.cli.bench import bench
+from somf.cli.console import examples, printable
 from somf.cli.demo import demo
 from somf.cli.fit import fit
 from somf.cli.info import info
 from somf.cli.pictures import plot, report
-from somf.cli.talk import examples, printable
 from somf.cli.use import score, transform
 from somf.errors import MissingDeviceError
 

@@ -9,8 +9,8 @@ import click
 
 import somf
 from somf.cli import scenes
+from somf.cli.console import Console, examples, with_console
 from somf.cli.parameters import option_for, with_options
-from somf.cli.talk import Talk, examples, talking
 from somf.data import ImagePatches
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.problems import DictionaryLearning
@@ -32,16 +32,16 @@ SCENES = {"synthetic": (scenes.synthetic, 8), "indian-pines": (scenes.indian_pin
     show_default=True,
     help="What to learn from: indian-pines is the demo's and takes longer.",
 )
-@talking
+@with_console
 @with_options(
     *(option_for(n, MatrixFactorization) for n in ("n_components", "device", "n_threads"))
 )
-def bench(scene: str, talk: Talk, **options: Any) -> None:
+def bench(scene: str, console: Console, **options: Any) -> None:
     """Measure how fast this machine learns from patches of a scene, at several reductions."""
     make, size = SCENES[scene]
     image = make()
     patches = ImagePatches(image, size)
-    # The table says it all; `talking` puts the level back.
+    # The table says it all; `with_console` puts the level back.
     logging.getLogger("somf").setLevel(logging.WARNING)
     given = {name: value for name, value in options.items() if value is not None}
     _epoch(ImagePatches(image, size, stride=size), 4, given)  # compiles kernels, if they are not
@@ -56,7 +56,7 @@ def bench(scene: str, talk: Talk, **options: Any) -> None:
         "features": patches.shape[1],
         "device": given.get("device", "cpu"),
     }
-    talk.table(facts, rows)
+    console.table(facts, rows)
 
 
 def _epoch(patches: ImagePatches, reduction: float, options: dict[str, Any]) -> dict[str, Any]:

@@ -6,10 +6,10 @@ import shlex
 import click
 import numpy as np
 
+from somf.cli.console import Console, examples, with_console
 from somf.cli.files import check_free, force_option
 from somf.cli.opening import size
 from somf.cli.scenes import indian_pines
-from somf.cli.talk import Talk, examples, talking
 from somf.estimators.loading import load
 
 N_LEFT = 105
@@ -40,14 +40,14 @@ N_LEFT = 105
 @click.option("--components", type=int, default=100, show_default=True, help="Number of atoms.")
 @click.option("--reduction", type=float, default=12.0, show_default=True, help="As of fit.")
 @force_option
-@talking
+@with_console
 def demo(
     output: str,
     patches: tuple[int, int],
     components: int,
     reduction: float,
     force: bool,
-    talk: Talk,
+    console: Console,
 ) -> None:
     """Learn a dictionary of the AVIRIS scene Indian Pines, and look at it.
 
@@ -65,24 +65,24 @@ def demo(
     height, width = patches
     learning = f"--patches {height}x{width} --components {components} --reduction {reduction:g}"
     testing = ("--record-every", "2000", "--validation", right)
-    _run(talk, force, "info", left)
-    _run(talk, force, "fit", left, *learning.split(), *testing, "-o", model)
-    _run(talk, force, "score", model, right)
-    _run(talk, force, "plot", model, right, "-o", picture)
-    _run(talk, force, "report", model, right, "-o", page)
-    if talk.as_json:
+    _run(console, force, "info", left)
+    _run(console, force, "fit", left, *learning.split(), *testing, "-o", model)
+    _run(console, force, "score", model, right)
+    _run(console, force, "plot", model, right, "-o", picture)
+    _run(console, force, "report", model, right, "-o", page)
+    if console.as_json:
         history = load(model).history_
-        talk.result({"folder": output, "model": model, "objective": history["objective"][-1]})
+        console.result({"folder": output, "model": model, "objective": history["objective"][-1]})
 
 
-def _run(talk: Talk, force: bool, *arguments: str) -> None:
+def _run(console: Console, force: bool, *arguments: str) -> None:
     """Show a command, and run it."""
-    talk.say(f"\n$ {shlex.join(('somf', *arguments))}")
+    console.say(f"\n$ {shlex.join(('somf', *arguments))}")
     parent = click.get_current_context().parent
     assert parent is not None
     assert isinstance(parent.command, click.Group)
     command = parent.command.commands[arguments[0]]
-    more = ["--quiet"] if talk.quiet or talk.as_json else []
+    more = ["--quiet"] if console.quiet or console.as_json else []
     more += ["--force"] if force and "-o" in arguments else []
     with command.make_context(arguments[0], [*arguments[1:], *more], parent=parent) as context:
         command.invoke(context)

@@ -7,11 +7,11 @@ from typing import Any
 import click
 
 from somf.algorithm.config import AUTO
+from somf.cli.console import Console, examples, with_console
 from somf.cli.files import check_free, force_option
 from somf.cli.opening import Flags, data_options, expanded, naming, open_data
 from somf.cli.parameters import FOR_PYTHON, estimator_for, estimator_options
 from somf.cli.runfile import config_option, write
-from somf.cli.talk import Talk, examples, talking
 from somf.data import ImagePatches, Source
 from somf.estimators.base import MatrixFactorization
 
@@ -48,7 +48,7 @@ def fraction_or_file(value: Any) -> float | str:
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to go on.")
 @config_option
 @force_option
-@talking
+@with_console
 @estimator_options
 @data_options()
 def fit(
@@ -58,7 +58,7 @@ def fit(
     state: bool,
     config: str | None,
     force: bool,
-    talk: Talk,
+    console: Console,
     problem: str,
     **options: Any,
 ) -> None:
@@ -74,7 +74,7 @@ def fit(
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     flags = Flags(**{name: options.pop(name) for name in vars(Flags())})
-    estimator = estimator_for(problem, options, talk.verbose)
+    estimator = estimator_for(problem, options, console.verbose)
     toml = f"{output}.toml"
     in_use = _files_in_use(data, validation, flags, options)
     check_free(output, force=force, beside=[*in_use, config])
@@ -96,7 +96,7 @@ def fit(
     if options["init"] is not None:
         parameters["init"] = options["init"]  # the name of a file, rather than what is in it
     write(toml, fit, run | _flags_in_use(flags, source) | parameters)
-    talk.result({"model": output, "repeat_with": toml, **_summary(estimator)})
+    console.result({"model": output, "repeat_with": toml, **_summary(estimator)})
 
 
 def _files_in_use(

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import numpy as np
 
+from somf.cli.console import Console, examples, with_console
 from somf.cli.opening import (
     HOW_TO_READ_RAW,
     Flags,
@@ -16,7 +17,6 @@ from somf.cli.opening import (
     raw_shape,
 )
 from somf.cli.parameters import with_options
-from somf.cli.talk import Talk, examples, talking
 from somf.data import CsrSource, Source
 from somf.data.formats.npy import map_npy
 from somf.data.images.files import (
@@ -47,19 +47,19 @@ N_SAMPLES = 32
     )
 )
 @click.argument("path")
-@talking
+@with_console
 @with_options(dataset, raw_shape, raw_dtype)
-def info(path: str, talk: Talk, **options: Any) -> None:
+def info(path: str, console: Console, **options: Any) -> None:
     """Say what a file is: data, a model or a checkpoint."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"There is no file {path!r}.")
     kind = kind_of(path)
     with in_words_of_flags(path):
         try:
-            talk.result(_facts(path, kind, options))
+            console.result(_facts(path, kind, options))
         except SeveralDatasetsError as error:
             rows = [_dataset(path, kind, name) for name in error.names]
-            talk.table({"what": "several datasets: say --dataset, and the name of one"}, rows)
+            console.table({"what": "several datasets: say --dataset, and the name of one"}, rows)
 
 
 def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:

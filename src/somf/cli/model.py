@@ -5,9 +5,9 @@ from typing import Any
 
 import click
 
+from somf.cli.console import Console
 from somf.cli.opening import OF_THE_MODEL, Flags, data_options, expanded, open_data
 from somf.cli.parameters import Function, option_for, with_options
-from somf.cli.talk import Talk
 from somf.data import Source
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
@@ -40,10 +40,10 @@ def files_in_use(model: str, data: tuple[str, ...], options: dict[str, Any]) -> 
 
 
 def open_model(
-    model: str, data: tuple[str, ...], talk: Talk, options: dict[str, Any]
+    model: str, data: tuple[str, ...], console: Console, options: dict[str, Any]
 ) -> tuple[MatrixFactorization, Source | None]:
     """Return a model, set to how it shall be used, and data, if any, as the model wants it."""
-    estimator = load(model).set_params(checkpoint=None, verbose=talk.verbose)
+    estimator = load(model).set_params(checkpoint=None, verbose=console.verbose)
     flags = Flags(**{name: options.pop(name) for name in vars(Flags())})
     estimator.set_params(**{name: value for name, value in options.items() if value is not None})
     return estimator, open_data(data, flags, estimator) if data else None

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from somf.cli.console import Console, examples, with_console
 from somf.cli.files import check_free, force_option, replacing
 from somf.cli.model import files_in_use, model_and_data, open_model
 from somf.cli.opening import naming
 from somf.cli.runfile import command_to_repeat
-from somf.cli.talk import Talk, examples, talking
 from somf.data import Source
 from somf.estimators.base import MatrixFactorization
 from somf.inference.measurement import Measurement
@@ -72,7 +72,7 @@ shape_option = click.option(
 )
 @shape_option
 @force_option
-@talking
+@with_console
 @model_and_data(required=False)
 def plot(
     model: str,
@@ -82,7 +82,7 @@ def plot(
     atoms: int | None,
     shape: tuple[int, ...] | None,
     force: bool,
-    talk: Talk,
+    console: Console,
     **options: Any,
 ) -> None:
     """Draw the atoms of MODEL, how they were learned, or what they make of DATA."""
@@ -90,12 +90,12 @@ def plot(
         raise click.UsageError(f"--kind {kind} takes DATA.")
     _check_can_be_drawn(output)
     check_free(output, force=force, beside=files_in_use(model, data, options))
-    estimator, source = open_model(model, data, talk, options)
+    estimator, source = open_model(model, data, console, options)
     if kind == "history" and "objective" not in estimator.history_:
         raise ValueError(f"{model!r} has no history to draw: it was learned without --validation.")
     with naming(data, source), replacing(output) as name:
         _draw(estimator, source, kind, name, atoms, shape)
-    talk.result({"picture": output})
+    console.result({"picture": output})
 
 
 def _check_can_be_drawn(output: str) -> None:
@@ -157,7 +157,7 @@ def _draw(
 )
 @shape_option
 @force_option
-@talking
+@with_console
 @model_and_data(required=False)
 def report(
     model: str,
@@ -165,7 +165,7 @@ def report(
     output: str,
     shape: tuple[int, ...] | None,
     force: bool,
-    talk: Talk,
+    console: Console,
     **options: Any,
 ) -> None:
     """Write a page about MODEL: one HTML file that needs nothing else.
@@ -176,8 +176,8 @@ def report(
 
     toml = f"{model}.toml"
     check_free(output, force=force, beside=[toml, *files_in_use(model, data, options)])
-    estimator, source = open_model(model, data, talk, options)
+    estimator, source = open_model(model, data, console, options)
     command = command_to_repeat(toml) if os.path.exists(toml) else None
     with naming(data, source), replacing(output) as name:
         write_report(estimator, name, data=source, command=command, patch_shape=shape)
-    talk.result({"report": output})
+    console.result({"report": output})

@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
+from somf.cli.console import Console, examples, with_console
 from somf.cli.files import check_free, force_option, replacing
 from somf.cli.model import files_in_use, model_and_data, open_model
 from somf.cli.opening import naming
-from somf.cli.talk import Talk, examples, talking
 from somf.inference.measurement import Measurement
 
 
@@ -26,10 +26,10 @@ from somf.inference.measurement import Measurement
     help="The file to write: .npy, .npz (sparse, as of scipy.sparse.save_npz) or .zarr.",
 )
 @force_option
-@talking
+@with_console
 @model_and_data(required=True)
 def transform(
-    model: str, data: tuple[str, ...], output: str, force: bool, talk: Talk, **options: Any
+    model: str, data: tuple[str, ...], output: str, force: bool, console: Console, **options: Any
 ) -> None:
     """Write the codes of DATA on the atoms of MODEL, a chunk at a time.
 
@@ -41,10 +41,10 @@ def transform(
             f"{output!r} must end in .npy, .npz or .zarr.", param_hint="--output"
         )
     check_free(output, force=force, beside=files_in_use(model, data, options))
-    estimator, source = open_model(model, data, talk, options)
+    estimator, source = open_model(model, data, console, options)
     with naming(data, source), replacing(output) as name:
         shape = estimator.transform(source, out=name, sparse=kind == ".npz").shape
-    talk.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
+    console.result({"codes": output, "samples": int(shape[0]), "atoms": int(shape[1])})
 
 
 @click.command(
@@ -58,19 +58,19 @@ def transform(
     is_flag=True,
     help="Compute also the stationarity gap, for which codes are more precise.",
 )
-@talking
+@with_console
 @model_and_data(required=True)
-def score(model: str, data: tuple[str, ...], gap: bool, talk: Talk, **options: Any) -> None:
+def score(model: str, data: tuple[str, ...], gap: bool, console: Console, **options: Any) -> None:
     """Measure how well MODEL explains DATA, and with how many atoms.
 
     The objective is the mean over samples of what learning minimises. The stationarity gap says
     how far the atoms are from a stationary point of the objective on this data.
     """
-    estimator, source = open_model(model, data, talk, options)
+    estimator, source = open_model(model, data, console, options)
     with naming(data, source):
         found = Measurement.of(estimator, source, with_gap=gap)
     n_atoms = len(found.usage)
-    talk.result(
+    console.result(
         {
             "samples": found.n_samples,
             "objective": found.objective,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import team_for
+from somf.kernels.cpu.threads import pool_for
 from somf.typing import Array, Ints
 
 
@@ -36,8 +36,8 @@ def gather(
         took which rows.
     """
     rows = np.empty(shape, dtype=dtype)
-    team = team_for(4 * rows.size)
-    pieces = team.deal(shape[0])
+    pool = pool_for(4 * rows.size)
+    pieces = pool.deal(shape[0])
 
     def work(_member: int) -> float:
         total = 0.0
@@ -53,7 +53,7 @@ def gather(
                 total += _gather(X, ids, permutation, rows[s])
         return total
 
-    return rows, sum(team.run(work))
+    return rows, sum(pool.run(work))
 
 
 def _check(X: Any, ids: Ints, shape: tuple[int, int]) -> None:

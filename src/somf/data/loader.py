@@ -82,7 +82,7 @@ class Loader:
         """
         with _no_end_of_iteration(self.source):
             if self.source.chunk_starts is None:
-                self.source.will_need(ids)  # of chunks nobody is going to want the other rows
+                self.source.prefetch(ids)  # of chunks nobody is going to want the other rows
             return self._prepare(self.source.fetch(ids), ids)
 
     @contextmanager
@@ -125,7 +125,7 @@ class Loader:
     def _ask_and_fetch(self, fetch: Callable[[Ints], Fetched], ids: Ints) -> Fetched:
         """Ask for a whole minibatch before waiting for its first sample."""
         if not self._keeps_chunks:
-            self.source.will_need(ids)
+            self.source.prefetch(ids)
         return fetch(ids)
 
     @contextmanager
@@ -155,7 +155,7 @@ class Loader:
     @property
     def _keeps_chunks(self) -> bool:
         """Whether chunks are kept in memory until their last row is used."""
-        is_read_by_rows = self.source.parts_are_cheap and self.source.has_large_rows
+        is_read_by_rows = self.source.supports_partial_chunks and self.source.has_large_rows
         return self.source.chunk_starts is not None and not is_read_by_rows
 
     def _prepare(self, fetched: Fetched, ids: Ints) -> Matrix:

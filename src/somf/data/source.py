@@ -32,21 +32,21 @@ class Source(ABC):
     chunk_starts : ndarray of int or None
         The first row of every chunk of rows that are stored, and had best be read, together; None
         where any rows are as cheap as any others. Only for dense sources.
-    parts_are_cheap : bool
+    supports_partial_chunks : bool
         Whether some rows of a chunk can be read without reading all of it.
     is_in_memory : bool
         Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
     is_sparse : bool
         Whether rows are in CSR form.
     is_read_by_system : bool
-        Whether the system reads what `will_need` asks for while others compute; if not, somebody
+        Whether the system reads what `prefetch` asks for while others compute; if not, somebody
         has to wait for the disk in `fetch`.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     chunk_starts: Ints | None = None
-    parts_are_cheap: bool = False
+    supports_partial_chunks: bool = False
     is_in_memory: bool = False
     is_sparse: bool = False
     is_read_by_system: bool = False
@@ -74,7 +74,7 @@ class Source(ABC):
         X : ndarray or csr_array of shape (b, p)
         """
 
-    def will_need(self, ids: Ints) -> None:  # noqa: B027 (there may be nobody to ask)
+    def prefetch(self, ids: Ints) -> None:  # noqa: B027 (there may be nobody to ask)
         """Ask the system to begin to read samples, without waiting for them.
 
         What is wrong with them is left to whoever reads them.

@@ -25,12 +25,12 @@ from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
-from somf.training.alpha_search import with_density
+from somf.training.alpha_search import resolve_alpha
 from somf.training.callbacks import Callback, History, Progress, progress_bar
-from somf.training.checkpoint import Checkpoint, Keeper, Task, fingerprint
+from somf.training.checkpoint import Checkpoint, CheckpointManager, FitIdentity, fingerprint
 from somf.training.config import TrainingConfig
 from somf.training.loop import Loop
-from somf.training.signals import Interruptions
+from somf.training.signals import SignalGuard
 from somf.training.start import check_state, hold_out, start
 from somf.typing import Array, Ints, Matrix
 
@@ -234,43 +234,47 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         config = self._request().for_features(source.shape[1])
         kernels = kernels_for(config.device)
         seed = self._draw_seed()
-        keeper, before = None, None
+        manager, before = None, None
         if config.checkpoint is not None:
             names = getattr(named, "feature_names_in_", None)
-            keeper = Keeper(config.checkpoint, self._task(source, validation, seed, names))
-            before = keeper.resume(source.shape[0], _check_of_states(config, source))
+            manager = CheckpointManager(
+                config.checkpoint, self._identity(source, validation, seed, names)
+            )
+            before = manager.resume(source.shape[0], _check_of_states(config, source))
         if before is not None:
             seed = before[0].seed
         ids, validation_source, validation_ids = hold_out(source, validation, seed)
         with ExitStack() as stack:
             stack.enter_context(threads(config.n_threads))
-            stack.enter_context(kernels.memory_explained())
+            stack.enter_context(kernels.explain_out_of_memory())
             callbacks = list(config.callbacks)
             if config.verbose:
                 callbacks.append(stack.enter_context(progress_bar()))
             if before is None:
-                config = with_density(config, source, ids, seed)
+                config = resolve_alpha(config, source, ids, seed)
                 state, progress = start(config, source, ids, seed, is_finite=True), Progress()
             else:
                 state, progress = before[0].on_device(kernels), before[1]
                 config = config.with_alpha(before[2])
-            if keeper is not None:
-                keeper.alpha = config.penalty.alpha
+            if manager is not None:
+                manager.alpha = config.penalty.alpha
             loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = None
             if validation_source is not None:
                 name = "X" if validation_source is source else "validation"
                 held_out = _loader(config, validation_source, state, name=name), validation_ids
-            loop = Loop(config, state, loader, ids, held_out, callbacks, keeper, progress)
+            loop = Loop(config, state, loader, ids, held_out, callbacks, manager, progress)
             history = loop.run()
         validate_data(self, X, skip_check_array=True)
         self._adopt(config, state, history)
         self._adopt_geometry(_geometry(source))
         return self
 
-    def _task(self, source: Source, validation: Any, seed: int, names: Array | None) -> Task:
+    def _identity(
+        self, source: Source, validation: Any, seed: int, names: Array | None
+    ) -> FitIdentity:
         """Return what `fit` is asked to do, to be compared with a checkpoint."""
-        return Task(
+        return FitIdentity(
             kind=type(self).__name__,
             params=self.get_params(deep=False),
             seed=seed if isinstance(self.random_state, Integral) else None,
@@ -311,10 +315,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ids = np.arange(source.shape[0])
         names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
         kernels = kernels_for(config.device)
-        with threads(config.n_threads), kernels.memory_explained():
+        with threads(config.n_threads), kernels.explain_out_of_memory():
             if is_first:
                 seed = self._draw_seed()
-                config = with_density(config, source, ids, seed)
+                config = resolve_alpha(config, source, ids, seed)
                 state = start(config, source, ids, seed, is_finite=False).on_host()
             else:
                 state = self._state
@@ -323,7 +327,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 pass  # raises before anything has changed if a sample is not finite
             slots = None
             if state.memory is not None and names is not None:
-                with Interruptions(signal.SIGINT):
+                with SignalGuard(signal.SIGINT):
                     slots = state.memory.slots(names)
             state = state.on_device(kernels)
             solver = Solver(config, state)
@@ -331,7 +335,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 for first in range(0, len(ids), config.batch_size):
                     batch = slice(first, first + config.batch_size)
                     samples = loader.load(ids[batch])
-                    with Interruptions(signal.SIGINT):  # a step is done as a whole, or not at all
+                    with SignalGuard(signal.SIGINT):  # a step is done as a whole, or not at all
                         solver.step(samples, None if slots is None else slots[batch])
                 solver.check()
             finally:
@@ -453,7 +457,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         objective : float
         """
         coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads), coder.kernels.memory_explained():
+        with threads(self.n_threads), coder.kernels.explain_out_of_memory():
             return coder.objective(loader, ids)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
@@ -490,7 +494,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         gap : float
         """
         coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads), coder.kernels.memory_explained():
+        with threads(self.n_threads), coder.kernels.explain_out_of_memory():
             return coder.stationarity_gap(loader, ids, self._config().ball)
 
     def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
@@ -512,7 +516,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         progress = Progress(n_samples_planned=len(ids))
         with ExitStack() as stack:
             stack.enter_context(threads(self.n_threads))
-            stack.enter_context(coder.kernels.memory_explained())
+            stack.enter_context(coder.kernels.explain_out_of_memory())
             show = stack.enter_context(progress_bar()) if self.verbose else None
             begin = perf_counter()
 

@@ -43,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     if model.params.get("device") == "cuda" and not is_available("cuda"):
         logger.info("%s was learned on a GPU; without one here it is loaded for the CPU", path)
         model.params["device"] = "cpu"
-    with modelfile.refusing_nonsense(path):
+    with modelfile.refuse_malformed(path):
         estimator = kind(**model.params)
         estimator.alpha_ = model.alpha
         config = estimator._config().for_features(components.shape[1])

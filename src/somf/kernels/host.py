@@ -13,9 +13,9 @@ __all__ = [
     "IS_ASYNCHRONOUS",
     "clear_atoms",
     "concatenate",
-    "look_later",
+    "copy_async",
+    "explain_out_of_memory",
     "mark_used",
-    "memory_explained",
     "mix",
     "put",
     "scratch",
@@ -40,8 +40,8 @@ def to_device(array: Matrix) -> Matrix:
     return array
 
 
-def look_later(array: Array) -> Callable[[], Array | None]:
-    """See `Kernels.look_later`."""
+def copy_async(array: Array) -> Callable[[], Array | None]:
+    """See `Kernels.copy_async`."""
     return lambda: array
 
 
@@ -61,8 +61,8 @@ def scratch(shape: tuple[int, ...], like: Array) -> Array:
 
 
 @contextmanager
-def memory_explained() -> Iterator[None]:
-    """See `Kernels.memory_explained`."""
+def explain_out_of_memory() -> Iterator[None]:
+    """See `Kernels.explain_out_of_memory`."""
     yield
 
 

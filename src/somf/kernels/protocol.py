@@ -31,7 +31,7 @@ class Kernels(Protocol):
         """Return an array of the host as one of the device."""
         ...
 
-    def look_later(self, array: Array) -> Callable[[], Array | None]:
+    def copy_async(self, array: Array) -> Callable[[], Array | None]:
         """Return a function that returns an array as it is now, on the host.
 
         As long as the device is not through with it, the function returns None; it never waits.
@@ -50,7 +50,7 @@ class Kernels(Protocol):
         """Return zeros for `take` and `put`: on the device, or wherever there is room for them."""
         ...
 
-    def memory_explained(self) -> AbstractContextManager[None]:
+    def explain_out_of_memory(self) -> AbstractContextManager[None]:
         """Return a context that says, if the device is short of memory, what to reduce."""
         ...
 

@@ -24,7 +24,7 @@ READABLE = (1, 2, 3)
 """Files of format 1 have components even if they have a state, and no checksum; those of formats 1
 and 2 have no patches, no version, and no λ but that among the parameters."""
 
-NONSENSE = (
+MALFORMED = (
     ValueError,
     KeyError,
     TypeError,
@@ -128,7 +128,7 @@ def save(
 def load(path: str | os.PathLike[str]) -> Model:
     """Read a model; raise DamagedFileError, with the name of the file, if it is not one."""
     tensors, text = tensorfile.read(path, _allocate)
-    with refusing_nonsense(path):
+    with refuse_malformed(path):
         fields = json.loads(text)
         if type(fields["format"]) is not int or fields["format"] not in READABLE:
             raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
@@ -158,7 +158,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 def version_of(path: str | os.PathLike[str]) -> str | None:
     """Return the version of somf that wrote a file, where it says so; the arrays are not read."""
     text = tensorfile.read_text(path)
-    with refusing_nonsense(path):
+    with refuse_malformed(path):
         found = json.loads(text).get("version")
         return None if found is None else str(found)
 
@@ -166,16 +166,16 @@ def version_of(path: str | os.PathLike[str]) -> str | None:
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
     """Return whether a file says of itself that it is a checkpoint; the arrays are not read."""
     text = tensorfile.read_text(path)
-    with refusing_nonsense(path):
+    with refuse_malformed(path):
         return json.loads(text).get("fit") is not None
 
 
 @contextmanager
-def refusing_nonsense(path: str | os.PathLike[str]) -> Iterator[None]:
+def refuse_malformed(path: str | os.PathLike[str]) -> Iterator[None]:
     """Raise DamagedFileError, with the name of the file, if its content makes no sense."""
     try:
         yield
-    except NONSENSE as error:
+    except MALFORMED as error:
         what = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
         raise DamagedFileError(f"{os.fspath(path)!r} is not a somf model: {what}.") from error
 

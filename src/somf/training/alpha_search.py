@@ -42,7 +42,7 @@ RANGE, PRECISION = 1e-5, 0.01
 relative precision."""
 
 
-def with_density(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> TrainingConfig:
+def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> TrainingConfig:
     """Return a configuration with λ found, if it is still to be found.
 
     Parameters

@@ -72,7 +72,7 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
-class Task:
+class FitIdentity:
     """What is fitted to what: a fit goes on only if this is the same.
 
     Attributes
@@ -171,13 +171,13 @@ def _little(array: Array) -> memoryview:
     return np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<")).data
 
 
-class Keeper:
+class CheckpointManager:
     """Writes the checkpoints of a fit, and finds those of the fit before.
 
     Parameters
     ----------
     request : Checkpoint
-    task : Task
+    identity : FitIdentity
 
     Attributes
     ----------
@@ -187,8 +187,8 @@ class Keeper:
 
     alpha: float
 
-    def __init__(self, request: Checkpoint, task: Task) -> None:
-        self.request, self.task = request, task
+    def __init__(self, request: Checkpoint, identity: FitIdentity) -> None:
+        self.request, self.identity = request, identity
         # The directory may change during the fit, and a link may lead to another disk.
         self.path = Path(os.path.realpath(request.path))
         self.previous = self.path.with_name(f"{self.path.name}.previous")
@@ -210,18 +210,18 @@ class Keeper:
             The samples seen so far, without repetition; None is all.
         """
         model = Model(
-            kind=self.task.kind,
-            params=self.task.params,
+            kind=self.identity.kind,
+            params=self.identity.params,
             learned=state,
             history=progress.history,
-            feature_names=self.task.feature_names,
-            patches=self.task.patches,
+            feature_names=self.identity.feature_names,
+            patches=self.identity.patches,
             alpha=self.alpha,
             n_iter=state.n_iter,
             n_samples_seen=state.n_samples_seen,
             fit={
-                "data": self.task.data,
-                "validation": self.task.validation,
+                "data": self.identity.data,
+                "validation": self.identity.validation,
                 "compute_seconds": progress.compute_seconds,
                 "wall_seconds": progress.wall_seconds,
                 "objective": progress.objective,
@@ -304,15 +304,15 @@ class Keeper:
                 f"checkpoint must be a checkpoint or a new file, got {str(path)!r}, which is a "
                 "model. Choose another path."
             )
-        with modelfile.refusing_nonsense(path):
-            differences = self.task.differences(model, model.fit)
+        with modelfile.refuse_malformed(path):
+            differences = self.identity.differences(model, model.fit)
         if differences:
             raise ValueError(
                 f"checkpoint must be that of the same fit, got {str(path)!r} with "
                 f"{'; '.join(differences)}. Call fit as then to go on; remove the file or choose "
                 "another path to start again."
             )
-        with modelfile.refusing_nonsense(path):
+        with modelfile.refuse_malformed(path):
             check(model.state)
             state = _with_all_samples(model.state, n_samples)
             return state, _progress(model.fit, model.history, state), model.alpha

@@ -14,9 +14,9 @@ from somf.data import Loader
 from somf.inference.coding import Coder
 from somf.kernels.host import to_host
 from somf.training.callbacks import Callback, History, Progress
-from somf.training.checkpoint import Keeper
+from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
-from somf.training.signals import Interrupted, Interruptions
+from somf.training.signals import Interrupted, SignalGuard
 from somf.typing import Ints, Matrix
 
 logger = logging.getLogger("somf")
@@ -39,7 +39,7 @@ class Loop:
     validation : tuple of (Loader, ndarray of int), optional
         The samples on which the objective is measured.
     callbacks : sequence of callables
-    keeper : Keeper, optional
+    manager : CheckpointManager, optional
         Writes checkpoints.
     progress : Progress
         A new one, or that of the checkpoint from which the fit goes on.
@@ -53,16 +53,16 @@ class Loop:
         ids: Ints,
         validation: tuple[Loader, Ints] | None,
         callbacks: Sequence[Callback],
-        keeper: Keeper | None,
+        manager: CheckpointManager | None,
         progress: Progress,
     ) -> None:
         self.config, self.state, self.loader, self.ids = config, state, loader, ids
-        self.validation, self.callbacks, self.keeper = validation, callbacks, keeper
+        self.validation, self.callbacks, self.manager = validation, callbacks, manager
         self.progress = progress
         self.solver = Solver(config, state)
         self.record_every = config.record_every or len(ids)
         self.start = perf_counter() - progress.wall_seconds
-        self.interruptions = Interruptions()
+        self.interruptions = SignalGuard()
         progress.n_samples_planned = config.n_epochs * len(ids)
         if state.n_samples_seen > progress.n_samples_planned:
             raise ValueError(
@@ -79,11 +79,11 @@ class Loop:
         """
         history = self.progress.history
         if not history:
-            if self.keeper is not None:  # raises what would else be found out in an hour
-                self.keeper.write(self.state, self.progress, self._seen())
+            if self.manager is not None:  # raises what would else be found out in an hour
+                self.manager.write(self.state, self.progress, self._seen())
             self._record()
-        signals = () if self.keeper is None else (signal.SIGINT, signal.SIGTERM)
-        with Interruptions(*signals, impatient=True) as interruptions:
+        signals = () if self.manager is None else (signal.SIGINT, signal.SIGTERM)
+        with SignalGuard(*signals, impatient=True) as interruptions:
             # A fit that goes on asks its callbacks again: they may have ended the one before.
             if self.state.n_iter > 0 and (self._is_enough() or self._is_done()):
                 logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
@@ -107,7 +107,7 @@ class Loop:
                     return False
                 if self._is_enough():
                     break
-                if self.keeper is not None and self.keeper.is_due(self.state.n_samples_seen):
+                if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
                     self._keep()
         return True
 
@@ -194,10 +194,10 @@ class Loop:
 
     def _keep(self) -> str:
         """Write a checkpoint if one is wanted; return what there is to say about it."""
-        if self.keeper is None:
+        if self.manager is None:
             return ""
         self.solver.check()
-        return self.keeper.try_to_write(self.state, self.progress, self._seen())
+        return self.manager.try_to_write(self.state, self.progress, self._seen())
 
     @contextmanager
     def _keeping_on_error(self) -> Iterator[None]:
@@ -205,7 +205,7 @@ class Loop:
         try:
             yield
         except Exception as error:
-            if self.keeper is not None:
+            if self.manager is not None:
                 error.add_note(self._keep())
             raise
 

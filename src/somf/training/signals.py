@@ -12,7 +12,7 @@ class Interrupted(BaseException):
     """A signal has come at a moment when it was welcome."""
 
 
-class Interruptions:
+class SignalGuard:
     """Keeps signals waiting for as long as the context lasts, or until `deliver` is called.
 
     Only the main thread gets signals; elsewhere nothing happens, and neither does with signals

@@ -111,7 +111,7 @@ def blank_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) ->
         memory=None,
     )
     solver = Solver(config, state.on_device(kernels_for(config.device)))
-    solver.take_notice()
+    solver.refresh()
     state = solver.state
     if config.remembers_samples:
         nobody = np.empty(0, dtype=np.int64)

@@ -338,7 +338,7 @@ def test_a_damaged_chunk_of_a_plain_zarr_is_named_when_it_is_read(tmp_path, dama
     source = as_source(tmp_path / "X.zarr")
     with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 30 to 39 cannot be read"):
         source.read(30, 40, np.empty((10, 8)))
-    source.will_need(np.array([5, 34]))  # leaves complaints to whoever reads
+    source.prefetch(np.array([5, 34]))  # leaves complaints to whoever reads
     with pytest.raises(DamagedFileError, match=r"X.zarr' is damaged: rows 34 to 34 cannot be read"):
         source.fetch(np.array([5, 34]))(slice(0, 2))
 

@@ -116,7 +116,7 @@ class PlainDataset(PlainChunks):
         weakref.finalize(self, os.close, self._file)
         self._offsets: dict[int, int | None] = {}
 
-    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+    def _prefetch_bytes(self, chunk: int, offset: int, length: int) -> None:
         start = self._start(chunk)
         if start is not None:
             os.posix_fadvise(self._file, start + offset, length, os.POSIX_FADV_WILLNEED)

@@ -118,7 +118,7 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     def _locate_chunk(self, chunk: int) -> Place | None:
         return Place(self._name(chunk), 0)
 
-    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+    def _prefetch_bytes(self, chunk: int, offset: int, length: int) -> None:
         file = os.open(self._name(chunk), os.O_RDONLY)
         try:
             os.posix_fadvise(file, offset, length, os.POSIX_FADV_WILLNEED)

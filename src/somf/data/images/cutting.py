@@ -6,7 +6,7 @@ import numpy as np
 
 from somf.data.gather import is_known
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import team_for
+from somf.kernels.cpu.threads import pool_for
 from somf.typing import Array, Ints
 
 
@@ -38,10 +38,10 @@ def cut_patches(
     patches : ndarray of shape (b, height * width * channels)
     """
     patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
-    team = team_for(8 * patches.size)
+    pool = pool_for(8 * patches.size)
     is_native = is_known(image.dtype)
     pixels = image if is_native else image.view(f"u{image.dtype.itemsize}")
-    pieces = team.deal(len(positions))
+    pieces = pool.deal(len(positions))
 
     def work(_member: int) -> None:
         for s in pieces:
@@ -54,7 +54,7 @@ def cut_patches(
             if center or scale:
                 _normalise(patches[s], center, scale)
 
-    team.run(work)
+    pool.run(work)
     return patches
 
 

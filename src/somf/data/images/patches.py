@@ -142,19 +142,19 @@ class ImagePatches(Source):
         size = (self.patch_shape[0], self.patch_shape[1])
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
-    def will_need(self, ids: Ints) -> None:
+    def prefetch(self, ids: Ints) -> None:
         """Ask the system to read, if the image is mapped; a small one as a whole, and once."""
         if self.is_in_memory or self._is_asked_for:
             return
         if self.image.flags.c_contiguous and self.image.nbytes <= SMALL_IMAGE:
             self._is_asked_for = True
-            self._mapping.will_need(np.zeros(1, dtype=np.int64), self.image.nbytes)
+            self._mapping.prefetch(np.zeros(1, dtype=np.int64), self.image.nbytes)
         else:
             down, right = self.image.strides[:2]
             height, width = self.patch_shape[:2]
             lines = self.positions[ids] @ np.array([down, right])
             offsets = lines[:, None] + down * np.arange(height)
-            self._mapping.will_need(offsets.ravel(), width * right)
+            self._mapping.prefetch(offsets.ravel(), width * right)
 
     def fetch(self, ids: Ints) -> Fetched:
         """Leave patches to be cut when they are needed."""

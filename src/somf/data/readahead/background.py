@@ -32,7 +32,7 @@ def read_ahead(
     Parameters
     ----------
     make : callable
-        Called in the background thread, without the team of threads, which is computing meanwhile.
+        Called in the background thread, without the pool of threads, which is computing meanwhile.
     items : iterable
     n_ahead : int
     n_threads : int

@@ -46,7 +46,7 @@ class Mapping:
         self.is_shared = self._memmap is not None and self._memmap.mode in {"r", "r+", "w+"}
         self.n_used = 0
 
-    def will_need(self, offsets: Ints, length: int) -> None:
+    def prefetch(self, offsets: Ints, length: int) -> None:
         """Let the system begin to read, without waiting for it.
 
         Parameters

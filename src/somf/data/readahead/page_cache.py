@@ -24,7 +24,7 @@ def read_through_page_cache(
     n_ahead : int
     """
     for ids in batches[:n_ahead]:
-        source.will_need(ids)
+        source.prefetch(ids)
     for number, ids in enumerate(batches):
         later = batches[number + n_ahead] if number + n_ahead < len(batches) else ids[:0]
         yield partial(_request_and_fetch, source, source.fetch(ids), later)
@@ -33,5 +33,5 @@ def read_through_page_cache(
 def _request_and_fetch(
     source: Source, fetched: Fetched, later: Ints, part: slice
 ) -> tuple[Rows, Ints]:
-    source.will_need(later[part])
+    source.prefetch(later[part])
     return fetched(part)

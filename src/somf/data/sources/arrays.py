@@ -42,10 +42,10 @@ class ArraySource(Source):
         """Return samples as a new array."""
         return np.asarray(self.X[ids])
 
-    def will_need(self, ids: Ints) -> None:
+    def prefetch(self, ids: Ints) -> None:
         """Ask the system to read, if the array is mapped and samples are contiguous."""
         if not self.is_in_memory and self.chunk_starts is None:
-            self._mapping.will_need(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
+            self._mapping.prefetch(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
 
     def locate(self, ids: Ints) -> list[Place] | None:
         """Return where in the file of a map samples are, if they are contiguous."""

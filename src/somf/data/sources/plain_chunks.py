@@ -29,7 +29,7 @@ class PlainChunks(SlicedSource):
         The file it comes from, to be named in errors.
     """
 
-    parts_are_cheap = True
+    supports_partial_chunks = True
     is_read_by_system = hasattr(os, "posix_fadvise")
 
     def __init__(self, X: Any, path: str) -> None:
@@ -43,7 +43,7 @@ class PlainChunks(SlicedSource):
         self._most_announced = 2 * buffered_chunks(self)
         self._lock = Lock()
 
-    def will_need(self, ids: Ints) -> None:
+    def prefetch(self, ids: Ints) -> None:
         """Ask the system to read the chunks in which samples are, whole."""
         if not self.is_read_by_system:
             return
@@ -52,7 +52,7 @@ class PlainChunks(SlicedSource):
                 start, stop = self._edges[number : number + 2].tolist()
                 chunk, skipped = divmod(start, self._rows_per_chunk)
                 with suppress(Exception):  # whoever reads the rows will name the file
-                    self._will_need(
+                    self._prefetch_bytes(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )
 
@@ -110,7 +110,7 @@ class PlainChunks(SlicedSource):
         """Return where a chunk is, unless it was never written."""
 
     @abstractmethod
-    def _will_need(self, chunk: int, offset: int, length: int) -> None:
+    def _prefetch_bytes(self, chunk: int, offset: int, length: int) -> None:
         """Let the system begin to read some bytes of a chunk, without waiting for them."""
 
     @abstractmethod

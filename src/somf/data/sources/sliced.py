@@ -36,7 +36,7 @@ class SlicedSource(Source):
             largest = int(np.diff(stored, append=self.shape[0]).max())
             most = max(1, LARGEST_CHUNK // max(1, self.shape[1] * self.dtype.itemsize))
             self.chunk_starts = runs(stored, self.shape[0], min(largest, most))
-            if largest > most and not self.parts_are_cheap:
+            if largest > most and not self.supports_partial_chunks:
                 self._warn_of_large_chunks(largest, most)
 
     def _warn_of_large_chunks(self, largest: int, most: int) -> None:

@@ -40,7 +40,9 @@ class StackedSource(Source):
         self.is_in_memory = all(part.is_in_memory for part in parts)
         self.is_sparse = parts[0].is_sparse
         self.is_read_by_system = all(p.is_read_by_system or p.is_in_memory for p in parts)
-        self.parts_are_cheap = all(p.parts_are_cheap or p.chunk_starts is None for p in parts)
+        self.supports_partial_chunks = all(
+            p.supports_partial_chunks or p.chunk_starts is None for p in parts
+        )
         longest = max(_longest_chunk(part) for part in parts)
         if longest:
             self.chunk_starts = np.concatenate(
@@ -62,10 +64,10 @@ class StackedSource(Source):
         back = np.argsort(np.concatenate([places for _, _, places in shares]))
         return self._join([source.rows(own) for source, own, _ in shares])[back]
 
-    def will_need(self, ids: Ints) -> None:
+    def prefetch(self, ids: Ints) -> None:
         """Ask the system to read, whichever sources samples are in."""
         for source, own, _ in self._share_out(ids):
-            source.will_need(own)
+            source.prefetch(own)
 
     def locate(self, ids: Ints) -> list[Place] | None:
         """Return where samples are, if all sources know, and none has to be converted."""

@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import Team, team_for
+from somf.kernels.cpu.threads import ThreadPool, pool_for
 from somf.kernels.protocol import smallest_curvature
 from somf.penalties import AtomBall
 from somf.typing import Array, Slices
@@ -26,12 +26,12 @@ ROWS_PER_CHUNK = 4096
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
     q = sum(s.stop - s.start for s in rows)
-    team = team_for(2 * q * C.size)
+    pool = pool_for(2 * q * C.size)
     floor = smallest_curvature(C)
     if ball.l1_ratio == 0.0 and not ball.positive:
-        _update_in_l2_ball(D, B, C, rows, budget, floor, team)
+        _update_in_l2_ball(D, B, C, rows, budget, floor, pool)
     else:
-        _update_in_any_ball(D, B, C, rows, budget, floor, ball, team)
+        _update_in_any_ball(D, B, C, rows, budget, floor, ball, pool)
 
 
 def _blocks(n_atoms: int, size: int) -> list[slice]:
@@ -50,7 +50,7 @@ def _chunks(rows: list[slice]) -> list[slice]:
 
 
 def _update_in_l2_ball(
-    D: Array, B: Array, C: Array, rows: Slices, budget: Array, floor: float, team: Team
+    D: Array, B: Array, C: Array, rows: Slices, budget: Array, floor: float, pool: ThreadPool
 ) -> None:
     """Update atoms in the ℓ2 ball without touching the features one atom at a time.
 
@@ -68,13 +68,13 @@ def _update_in_l2_ball(
     shares: list[dict[int, Array]] = [{} for _ in blocks]
 
     def work(member: int) -> None:
-        chunks = _chunks(team.share(rows, member))
+        chunks = _chunks(pool.share(rows, member))
         n_rows = [c.stop - c.start for c in chunks]
-        panel = team.scratch(member, "panel", (sum(n_rows), 2 * width), D.dtype)
+        panel = pool.scratch(member, "panel", (sum(n_rows), 2 * width), D.dtype)
         panels = [
             panel[stop - n : stop] for n, stop in zip(n_rows, accumulate(n_rows), strict=True)
         ]
-        product = team.scratch(member, "product", (ROWS_PER_CHUNK, width), D.dtype)
+        product = pool.scratch(member, "product", (ROWS_PER_CHUNK, width), D.dtype)
         weights = np.empty((0, 0))
         for n, J in enumerate(blocks):
             m = J.stop - J.start
@@ -87,14 +87,14 @@ def _update_in_l2_ball(
                 _fill(D[chunk, J], B[chunk, J], R, inverse[J], P_J)
                 K += P_J.T @ P_J
             shares[n][member] = K
-            team.wait()
-            total = np.asarray(sum(shares[n][other] for other in range(team.size)))
+            pool.wait()
+            total = np.asarray(sum(shares[n][other] for other in range(pool.size)))
             weights = _combine(total, C[J, J].astype(np.float64), usable[J], budget[J])
             weights = weights.astype(D.dtype)
         for chunk, P in zip(chunks, panels, strict=True):
             _finish(D, chunk, blocks[-1], P, weights, product)
 
-    team.run(work)
+    pool.run(work)
 
 
 def _finish(D: Array, chunk: slice, J: slice, P: Array, weights: Array, scratch: Array) -> None:
@@ -146,7 +146,7 @@ def _update_in_any_ball(
     budget: Array,
     floor: float,
     ball: AtomBall,
-    team: Team,
+    pool: ThreadPool,
 ) -> None:
     """Update atoms in any ball, on transposed panels where each atom is contiguous."""
     q = sum(s.stop - s.start for s in rows)
@@ -154,13 +154,13 @@ def _update_in_any_ball(
         atoms = np.empty((J.stop - J.start, q), dtype=D.dtype)
         residual = np.empty_like(atoms)
         within = np.ascontiguousarray(C[J, J])
-        team.run(partial(_fill_panel, team, D, B, C, rows, J, atoms, residual))
+        pool.run(partial(_fill_panel, pool, D, B, C, rows, J, atoms, residual))
         _sweep_panel(atoms, residual, within, budget[J], floor, ball.l1_ratio, ball.positive)
-        team.run(partial(_empty_panel, team, D, rows, J, atoms))
+        pool.run(partial(_empty_panel, pool, D, rows, J, atoms))
 
 
 def _fill_panel(
-    team: Team,
+    pool: ThreadPool,
     D: Array,
     B: Array,
     C: Array,
@@ -171,14 +171,16 @@ def _fill_panel(
     member: int,
 ) -> None:
     """Set `atoms` to D_Jᵀ and `residual` to (B_J − D C_J)ᵀ."""
-    for column, row in _columns(team.share(rows, member), rows):
+    for column, row in _columns(pool.share(rows, member), rows):
         atoms[:, column] = D[row, J].T
         np.subtract(B[row, J].T, C[J] @ D[row].T, out=residual[:, column])
 
 
-def _empty_panel(team: Team, D: Array, rows: Slices, J: slice, atoms: Array, member: int) -> None:
+def _empty_panel(
+    pool: ThreadPool, D: Array, rows: Slices, J: slice, atoms: Array, member: int
+) -> None:
     """Set D_J to `atoms` transposed."""
-    for column, row in _columns(team.share(rows, member), rows):
+    for column, row in _columns(pool.share(rows, member), rows):
         D[row, J] = atoms[:, column].T
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import team_for
+from somf.kernels.cpu.threads import pool_for
 from somf.kernels.protocol import MAX_SWEEPS
 from somf.penalties import CodePenalty
 from somf.typing import Array
@@ -21,8 +21,8 @@ def solve_codes(
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
     l1, l2, positive = penalty.l1, penalty.l2, penalty.positive
     max_sweeps = 0 if penalty.has_closed_form else MAX_SWEEPS
-    team = team_for(50 * beta.size * beta.shape[1])
-    pieces = team.deal(len(beta))
+    pool = pool_for(50 * beta.size * beta.shape[1])
+    pieces = pool.deal(len(beta))
     if penalty.has_closed_form and len(grams) == 1:
         code[:] = _ridge(grams, beta, l2)  # one system for all
 
@@ -45,7 +45,7 @@ def solve_codes(
                 gap[s],
             )
 
-    team.run(work)
+    pool.run(work)
     return objective, gap
 
 

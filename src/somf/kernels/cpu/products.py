@@ -3,7 +3,7 @@
 import numpy as np
 
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import team_for
+from somf.kernels.cpu.threads import pool_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
@@ -13,18 +13,18 @@ MOST_ROWS = 2048
 
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
-    team = team_for(2 * X.shape[0] * D.size)
+    pool = pool_for(2 * X.shape[0] * D.size)
 
     def work(member: int) -> Array:
         beta = np.zeros((X.shape[0], D.shape[1]), dtype=D.dtype)
-        for s in team.share(rows, member):
+        for s in pool.share(rows, member):
             if isinstance(X, np.ndarray):
                 beta += X[:, s] @ D[s]
             else:
                 _correlate_columns(X.indptr, X.indices, X.data, D, s.start, s.stop, beta)
         return beta
 
-    return np.asarray(sum(team.run(work)))
+    return np.asarray(sum(pool.run(work)))
 
 
 @jit
@@ -40,45 +40,45 @@ def _correlate_columns(
 
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
-    team = team_for(D.size * D.shape[1])
+    pool = pool_for(D.size * D.shape[1])
 
     def work(member: int) -> Array:
         G = np.zeros((D.shape[1], D.shape[1]), dtype=D.dtype)
-        for s in team.share(rows, member):
+        for s in pool.share(rows, member):
             G += D[s].T @ D[s]
         return G
 
-    return np.asarray(sum(team.run(work)))
+    return np.asarray(sum(pool.run(work)))
 
 
 def combine(weights: Array, grams: Array) -> Array:
     """See `Kernels.combine`."""
     m, (R, k, _) = len(weights), grams.shape
     combined = np.empty((m, k * k), dtype=grams.dtype)
-    team = team_for(2 * m * grams.size)
+    pool = pool_for(2 * m * grams.size)
 
     def work(member: int) -> None:
-        for s in team.share((slice(0, m),), member):
+        for s in pool.share((slice(0, m),), member):
             np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
 
-    team.run(work)
+    pool.run(work)
     return combined.reshape(m, k, k)
 
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    team = team_for(2 * X.shape[0] * sum(s.stop - s.start for s in rows))
+    pool = pool_for(2 * X.shape[0] * sum(s.stop - s.start for s in rows))
 
     def work(member: int) -> Array:
         total = np.zeros(X.shape[0], dtype=X.dtype)
-        for s in team.share(rows, member):
+        for s in pool.share(rows, member):
             if isinstance(X, np.ndarray):
                 total += (X[:, None, s] @ X[:, s, None]).ravel()  # faster than einsum
             else:
                 _square_columns(X.indptr, X.indices, X.data, s.start, s.stop, total)
         return total
 
-    return np.asarray(sum(team.run(work)))
+    return np.asarray(sum(pool.run(work)))
 
 
 @jit
@@ -91,19 +91,19 @@ def _square_columns(
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
-    team = team_for(2 * len(code) * B.size)
-    pieces = team.deal(len(B), MOST_ROWS)
+    pool = pool_for(2 * len(code) * B.size)
+    pieces = pool.deal(len(B), MOST_ROWS)
 
     def work(member: int) -> None:
         for s in pieces:
             if isinstance(X, np.ndarray):
-                product = team.scratch(member, "product", B[s].shape, B.dtype)
+                product = pool.scratch(member, "product", B[s].shape, B.dtype)
                 np.matmul(X[:, s].T, code, out=product)
                 _scale_and_add(B[s], decay, product)
             else:
                 _accumulate_columns(X.indptr, X.indices, X.data, code, decay, s.start, s.stop, B)
 
-    team.run(work)
+    pool.run(work)
 
 
 @jit
@@ -136,15 +136,15 @@ def _accumulate_columns(
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    team = team_for(4 * D.size)
+    pool = pool_for(4 * D.size)
 
     def work(member: int) -> Array:
         norms = np.zeros(D.shape[1])
-        for s in team.share(rows, member):
+        for s in pool.share(rows, member):
             _add_norms(D[s], ball.l1_ratio, norms)
         return norms
 
-    return np.asarray(sum(team.run(work))).astype(D.dtype)
+    return np.asarray(sum(pool.run(work))).astype(D.dtype)
 
 
 @jit

@@ -3,7 +3,7 @@
 BLAS has threads of its own, and so has Numba. On a machine with few cores they take turns badly:
 threads of one pool spin while those of the other want to work, which was seen to cost more than
 the work itself. So while somf computes, BLAS is held to one thread, Numba functions are serial and
-release the GIL, and a `Team` of plain threads shares out rows (of features) or samples.
+release the GIL, and a `ThreadPool` of plain threads shares out rows (of features) or samples.
 """
 
 import threading
@@ -28,14 +28,14 @@ PIECES_PER_MEMBER = 6
 """How finely work is cut that goes to whoever is free."""
 
 
-class Team:
+class ThreadPool:
     """Some threads that run the same function, each on its share of the work.
 
     Parameters
     ----------
     size : int
     is_shared : bool
-        Whether several threads of the caller use this team, which then must not keep anything.
+        Whether several threads of the caller use this pool, which then must not keep anything.
     """
 
     def __init__(self, size: int, is_shared: bool = False) -> None:
@@ -134,8 +134,8 @@ class Team:
             self._pool.shutdown()
 
 
-ALONE = Team(1, is_shared=True)
-_current: ContextVar[Team] = ContextVar("team", default=ALONE)
+ALONE = ThreadPool(1, is_shared=True)
+_current: ContextVar[ThreadPool] = ContextVar("pool", default=ALONE)
 
 
 @contextmanager
@@ -147,8 +147,8 @@ def _alone() -> Iterator[None]:
         _current.reset(token)
 
 
-def team_for(work: int) -> Team:
-    """Return the team at hand, or a team of one if there is little to do."""
+def pool_for(work: int) -> ThreadPool:
+    """Return the pool at hand, or a pool of one if there is little to do."""
     return _current.get() if work >= SMALLEST_SHARED_WORK else ALONE
 
 
@@ -158,14 +158,14 @@ def threads(n_threads: int | None) -> Iterator[None]:
     from numba.core import config
 
     n_threads = min(n_threads or config.NUMBA_NUM_THREADS, config.NUMBA_NUM_THREADS)
-    team = Team(n_threads)
-    token = _current.set(team)
+    pool = ThreadPool(n_threads)
+    token = _current.set(pool)
     try:
         with _blas().limit(limits=1):
             yield
     finally:
         _current.reset(token)
-        team.close()
+        pool.close()
 
 
 @cache

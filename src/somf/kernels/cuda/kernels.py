@@ -78,10 +78,10 @@ def _uploaded(array: Any) -> Any:
     return tensor.to(DEVICE, non_blocking=True, copy=True)
 
 
-def look_later(array: Any) -> Callable[[], Array | None]:
-    """See `Kernels.look_later`."""
+def copy_async(array: Any) -> Callable[[], Array | None]:
+    """See `Kernels.copy_async`."""
     if DEVICE.type == "cpu":
-        return host.look_later(array.numpy())
+        return host.copy_async(array.numpy())
     copy, there = array.to("cpu", non_blocking=True), torch.cuda.Event()
     there.record()
     return lambda: copy.numpy() if there.query() else None
@@ -113,8 +113,8 @@ def has_room(n_bytes: int) -> bool:
 
 
 @contextmanager
-def memory_explained() -> Iterator[None]:
-    """See `Kernels.memory_explained`."""
+def explain_out_of_memory() -> Iterator[None]:
+    """See `Kernels.explain_out_of_memory`."""
     try:
         yield
     except torch.OutOfMemoryError as error:

@@ -18,7 +18,7 @@ density_logger = logging.getLogger("somf.training.alpha_search")
 
 
 @dataclass(frozen=True)
-class Talk:
+class Console:
     """How a command talks.
 
     Parameters
@@ -117,16 +117,16 @@ def examples(*lines: str) -> str:
     return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def talking(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options --quiet and --json, and a `Talk` made of them."""
+def with_console(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options --quiet and --json, and a `Console` made of them."""
 
     @click.option("-q", "--quiet", is_flag=True, help="Say nothing but warnings and errors.")
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
     @wraps(command)
     def run(*arguments: Any, quiet: bool, as_json: bool, **options: Any) -> None:
-        talk = Talk(quiet, as_json)
-        with talk.listening():
-            command(*arguments, talk=talk, **options)
+        console = Console(quiet, as_json)
+        with console.listening():
+            command(*arguments, console=console, **options)
 
     return run
 
