@@ -112,6 +112,10 @@ class SeveralDatasetsError(FileRequestError):
         super().__init__(path, "dataset", f"name one of the datasets in {path!r}", None, got=held)
 
 
+class MissingStateError(SomfError, ValueError):
+    """A model was saved without the state that is needed to learn on."""
+
+
 class MissingDeviceError(SomfError, RuntimeError):
     """The machine has no such device, or the device does not work.
 

@@ -20,3 +20,6 @@ Rows: TypeAlias = Array | sp.csr_array
 
 Slices: TypeAlias = tuple[slice, ...]
 """Rows of D and B, in runs with a start and a stop."""
+
+History: TypeAlias = dict[str, list[float]]
+"""The records of a fit: columns of equal length, one entry per record."""

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning, MatrixFactorization
-from somf.algorithm.dictionary import initial_atoms
+from somf.algorithm.initialization import initial_atoms
 from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.penalties import AtomBall
@@ -54,7 +54,7 @@ def test_a_partial_update_freezes_the_other_rows_and_respects_the_budget(toy, mu
     for t in range(5):
         before, subset = state.D.copy(), solver.masks.draw(t, solver.reduction)
         solver.dictionary.update(subset)
-        solver.dictionary.measure(subset.blocks, None)
+        solver.dictionary.update_norms(subset.blocks, None)
         frozen = np.delete(np.arange(60), listed(subset))
         np.testing.assert_array_equal(state.D[frozen], before[frozen])
         assert np.abs(state.D - before).max() > 0

@@ -5,7 +5,7 @@ import pytest
 
 import somf
 from somf import NMF, DictionaryLearning, SparsePCA
-from somf.algorithm.schedule import STRONGEST, is_look, tolerance
+from somf.algorithm.schedule import STRONGEST, is_probe, tolerance
 from somf.algorithm.solver import Solver
 from tests.conftest import planted
 
@@ -26,8 +26,8 @@ def reduction_of(model):
 
 
 def test_looks_are_at_the_start_then_after_two_cycles_and_get_rare():
-    assert [t for t in range(400) if is_look(t)] == [0, 24, 48, 96, 192, 384]
-    assert sum(is_look(t) for t in range(100_000)) < 30
+    assert [t for t in range(400) if is_probe(t)] == [0, 24, 48, 96, 192, 384]
+    assert sum(is_probe(t) for t in range(100_000)) < 30
 
 
 def test_less_is_tolerated_after_more_samples():

@@ -13,7 +13,6 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
 from somf.cli.pictures import KINDS
-from somf.inference.measurement import Measurement
 from somf.persistence import tensorfile
 
 
@@ -300,7 +299,7 @@ def test_pictures_are_drawn_of_models_of_patches_and_of_rows(somf_command, figur
     assert f"{density:.1%} of the codes are not zero" in drawn["usage"][0].get_title()
     assert len(drawn["reconstructions"][0].get_xticks()) > 1
     (ax,) = drawn["spectra"]
-    order = Measurement.of(model, source, with_gap=False).order
+    order = model.measure(source, with_gap=False).order
     atoms = model.components_[order[: len(ax.lines)]].reshape(len(ax.lines), -1, 3)
     expected = atoms.mean(axis=1) if patches else model.components_[order[: len(ax.lines)]]
     np.testing.assert_allclose([line.get_ydata() for line in ax.lines], expected, rtol=1e-5)

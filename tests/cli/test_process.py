@@ -155,7 +155,7 @@ def test_how_to_resume_is_told_also_beside_a_progress_bar():
     process.send_signal(signal.SIGINT)
     said = everything_from(terminal)
     end(process, 130)
-    assert "the same call of fit goes on" in " ".join(said.split())
+    assert "the same call of fit resumes" in " ".join(said.split())
 
 
 def test_exit_codes_and_stderr_tell_scripts_what_is_wrong():
@@ -192,13 +192,13 @@ def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
     wait_for_line(process, "300 samples")
     process.send_signal(signal.SIGINT)
     _, errors = end(process, 130)
-    assert "the same call of fit goes on" in errors
+    assert "the same call of fit resumes" in errors
     assert errors.count("Interrupted") == 1
     assert not os.path.exists("rows.somf")
     n_seen = somf.load("rows.checkpoint").n_samples_seen_
     assert n_seen < 400 * 300
     _, errors = end(start(f"{LONG} --checkpoint rows.checkpoint"))
-    assert f"going on after {n_seen} samples" in errors
+    assert f"resuming after {n_seen} samples" in errors
     model = somf.load("rows.somf")
     whole = somf.DictionaryLearning(**model.get_params() | {"checkpoint": None})
     whole.fit("rows.npy")

@@ -1,5 +1,6 @@
 """fit, partial_fit and their inputs."""
 
+import copy
 import tracemalloc
 
 import numpy as np
@@ -115,13 +116,37 @@ def test_bad_data_is_refused_and_changes_nothing(X, error, message):
     good = np.random.default_rng(0).standard_normal((50, 8))
     model = DictionaryLearning(4, random_state=0).fit(good)
     before = {name: array.copy() for name, array in model._state.arrays().items()}
-    calls = (model.fit, model.partial_fit, model.transform, model.objective, model.stationarity_gap)
-    for call in calls:
+    for call in (model.fit, model.transform, model.objective, model.stationarity_gap):
         with pytest.raises(error, match=message):
             call(X)
     assert model.n_features_in_ == 8
     for name, array in model._state.arrays().items():
         np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_sample_that_is_not_finite_ends_a_stream_before_its_minibatch():
+    good, bad = nan_at(77)[:50], nan_at(77)
+    model = DictionaryLearning(4, batch_size=50, random_state=0).fit(good)
+    expected = copy.deepcopy(model).partial_fit(bad[:50])
+    with pytest.raises(ValueError, match="X must be finite, got NaN in row 77"):
+        model.partial_fit(bad)
+    assert model.n_samples_seen_ == 100
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_a_stream_is_read_once(toy):
+    class Counted(Source):
+        shape, dtype, n_read = toy.shape, toy.dtype, 0
+
+        def rows(self, ids):
+            self.n_read += len(ids)
+            return toy[ids]
+
+    source = Counted()
+    model = DictionaryLearning(4, init="random", random_state=0).partial_fit(source)
+    assert source.n_read == len(toy)
+    model.partial_fit(source)
+    assert source.n_read == 2 * len(toy)
 
 
 def test_the_number_of_features_is_checked(toy):
@@ -164,7 +189,7 @@ def test_a_source_that_fails_half_way_leaves_what_was_learned_before(toy):
 
         def rows(self, ids):
             self.n_reads += 1
-            if self.n_reads == 5:
+            if self.n_reads == 4:  # the first read is that of initial atoms
                 raise OSError("the disk is gone")
             return toy[ids]
 

@@ -5,7 +5,6 @@ import pytest
 
 from somf import DictionaryLearning
 from somf.data import Source
-from somf.inference.measurement import Measurement
 
 
 class CountedSource(Source):
@@ -27,7 +26,7 @@ def model(toy):
 
 @pytest.mark.parametrize("with_gap", [False, True])
 def test_a_measurement_is_what_separate_passes_find(model, toy, with_gap):
-    found = Measurement.of(model, toy, with_gap=with_gap)
+    found = model.measure(toy, with_gap=with_gap)
     codes = model.transform(toy)
     assert found.n_samples == 300
     assert found.objective == pytest.approx(model.objective(toy), rel=1e-5)
@@ -42,5 +41,5 @@ def test_a_measurement_is_what_separate_passes_find(model, toy, with_gap):
 
 def test_every_sample_is_read_once(model, toy):
     source = CountedSource(toy)
-    Measurement.of(model, source)
+    model.measure(source)
     assert source.n_read == 300

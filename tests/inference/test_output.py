@@ -145,10 +145,8 @@ def test_set_output_works_with_a_path(model, toy, tmp_path):
 
 def test_codes_are_computed_in_chunks_that_count_atoms_too(toy):
     model = DictionaryLearning(100, random_state=0).fit(toy[:, :5])
-    sizes = []
-    coder, loader, ids = model._coder(toy[:, :5], 1e-6)
-    for positions, _, _, _ in coder.codes(loader, ids):
-        sizes.append(len(positions))
+    with model._coding(as_source(toy[:, :5]), 1e-6) as (_, chunks):
+        sizes = [len(chunk.code) for chunk in chunks]
     assert max(sizes) * 100 <= 60 * 70
 
 

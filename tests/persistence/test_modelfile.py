@@ -12,10 +12,9 @@ from somf import (
     ImagePatches,
     MatrixFactorization,
     SparsePCA,
-    tensorfile,
 )
 from somf.algorithm.state import State
-from somf.persistence import modelfile
+from somf.persistence import modelfile, tensorfile
 from tests.conftest import planted
 
 

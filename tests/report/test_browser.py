@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, ImagePatches
-from somf.inference.measurement import Measurement
 from somf.report import write_report
 from tests.helpers.browser import Browser, needs_browser
 
@@ -51,7 +50,7 @@ def test_a_page_loads_without_a_complaint_or_a_request_to_anybody(page):
 
 def test_atoms_are_sorted_by_a_click(page, fitted):
     model, X = fitted
-    order = Measurement.of(model, X).order.tolist()
+    order = model.measure(X).order.tolist()
     assert page.ask(NUMBERS) == order
     page.click("button[data-key=number]")
     assert page.ask(NUMBERS) == list(range(9))

@@ -8,7 +8,6 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
-from somf.inference.measurement import Measurement
 from somf.inference.usage import usage_of
 from somf.report import write_report
 
@@ -76,7 +75,7 @@ def test_the_facts_at_the_top_are_those_of_the_fit_and_of_the_data(tmp_path, fit
     model, X = fitted
     report(tmp_path, model, data=X)
     header = (tmp_path / "report.html").read_text(encoding="utf-8").split("<main>")[0]
-    found = Measurement.of(model, X)
+    found = model.measure(X)
     assert dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", header)) == {
         "samples seen": str(model.n_samples_seen_),
         "iterations": str(model.n_iter_),

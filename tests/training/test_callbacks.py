@@ -146,5 +146,5 @@ def test_who_presses_ctrl_c_is_told_how_to_resume_without_having_asked_for_logs(
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert errors.startswith("Interrupted. The checkpoint is ")
-    assert "the same call of fit goes on from there" in errors
+    assert "the same call of fit resumes from it" in errors
     assert "KeyboardInterrupt" in errors

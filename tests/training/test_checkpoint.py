@@ -510,7 +510,7 @@ def test_a_signal_finishes_the_step_and_writes_a_checkpoint(toy, tmp_path, caplo
     assert signal.getsignal(signum) is before
     assert somf.load(tmp_path / "c").n_iter_ == 4
     assert str(tmp_path / "c") in caplog.text
-    assert "the same call of fit goes on" in caplog.text
+    assert "the same call of fit resumes" in caplog.text
     resumed = DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(toy)
     assert_same_fit(resumed, DictionaryLearning(**params).fit(toy))
 
@@ -606,7 +606,7 @@ NAN = {"n_components": 4, "batch_size": 10, "init": "random", "random_state": 0}
 def test_a_row_that_is_not_finite_is_named_and_what_was_learned_before_is_kept(
     toy, tmp_path, position, monkeypatch
 ):
-    monkeypatch.setattr("somf.training.checkpoint.SAMPLED_ROWS", 1)
+    monkeypatch.setattr("somf.training.identity.SAMPLED_ROWS", 1)
     X, row = with_nan(toy, NAN, position)
     params = NAN | {"checkpoint": tmp_path / "c"}
     with pytest.raises(ValueError, match=f"X must be finite, got NaN in row {row}") as caught:
@@ -843,7 +843,7 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, how):
         model.fit(toy)
     else:
         content = path.read_bytes()
-        with pytest.warns(RuntimeWarning, match="damaged.*goes on from.*c.previous"):
+        with pytest.warns(RuntimeWarning, match="damaged.*resumes from.*c.previous"):
             model.fit(toy)
         assert (tmp_path / "c.damaged").read_bytes() == content
     assert_same_fit(model, DictionaryLearning(**params | {"checkpoint": None}).fit(toy))

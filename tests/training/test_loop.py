@@ -120,7 +120,7 @@ def test_early_stopping_ends_a_fit_that_makes_no_progress(toy):
 
 
 def test_early_stopping_without_validation_data_is_an_error(toy):
-    with pytest.raises(ValueError, match="EarlyStopping needs validation data"):
+    with pytest.raises(ValueError, match="validation must be given for EarlyStopping"):
         DictionaryLearning(4, callbacks=[EarlyStopping()]).fit(toy)
 
 

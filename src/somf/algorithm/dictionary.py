@@ -1,4 +1,4 @@
-"""The atoms: where they start, how they move, and what becomes of those that nobody uses."""
+"""The update of the atoms, and the replacement of unused ones."""
 
 from collections.abc import Callable, Iterable
 
@@ -10,39 +10,10 @@ from somf.algorithm.state import State
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall
-from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix
 
 LOOK_AHEAD = 8
-"""Minibatches before the patience with an atom runs out at which its use is looked up."""
-
-
-def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
-    """Return initial atoms: the given samples, and random directions where these do not suffice.
-
-    Parameters
-    ----------
-    samples : ndarray of shape (m, p)
-        At most `n_components` are used; those that are zero are not.
-    n_components : int
-    ball : AtomBall
-    seed : int
-
-    Returns
-    -------
-    D : ndarray of shape (p, k)
-        Atoms on the border of the ball.
-    """
-    p = samples.shape[1]
-    D = np.zeros((p, n_components), dtype=samples.dtype)
-    D[:, : len(samples)] = samples[:n_components].T
-    D = ball.stretch(D)
-    empty = np.flatnonzero(~D.any(axis=0))
-    if empty.size:
-        rng = generator(seed, "atoms")
-        directions = rng.standard_normal((p, empty.size)).astype(D.dtype)
-        D[:, empty] = ball.stretch(np.abs(directions) if ball.positive else directions)
-    return D
+"""Minibatches before an atom may be replaced at which its last use is requested from the device."""
 
 
 class Dictionary:
@@ -60,8 +31,8 @@ class Dictionary:
     def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
-        self._last_known_use = to_host(state.last_used)
-        self._look: Callable[[], Ints | None] | None = None
+        self._known_last_used = to_host(state.last_used)
+        self._pending_copy: Callable[[], Ints | None] | None = None
 
     def update(self, subset: Subset) -> None:
         """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
@@ -76,8 +47,8 @@ class Dictionary:
         self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
         subset.write_back(self.state.D, D_s)
 
-    def measure(self, blocks: Iterable[int], grams: Array | None) -> None:
-        """Bring the norms of atoms inside some blocks up to date.
+    def update_norms(self, blocks: Iterable[int], grams: Array | None) -> None:
+        """Recompute the norms of atoms inside some blocks.
 
         Parameters
         ----------
@@ -87,22 +58,22 @@ class Dictionary:
         """
         norms = self.state.norms
         if grams is not None and self.ball.l1_ratio == 0.0:
-            norms[:] = grams.diagonal(0, 1, 2)  # of all blocks: less to do than to choose some
+            norms[:] = grams.diagonal(0, 1, 2)  # all blocks at once is faster than some of them
             return
         for g in blocks:
             norms[g] = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
-        """Put the worst coded samples of a minibatch in the place of atoms that nobody uses.
+        """Replace unused atoms by the worst coded samples of a minibatch.
 
-        The patience with an atom doubles each time it is replaced, so that a dictionary with more
-        atoms than the data has use for comes to rest.
+        The patience with an atom doubles each time it is replaced. So a dictionary with more atoms
+        than the data needs comes to rest.
 
         Parameters
         ----------
         X : ndarray or csc_array of shape (b, p)
         objective : ndarray of shape (b,)
-            How badly each sample is coded.
+            The objective of every sample.
 
         Returns
         -------
@@ -135,9 +106,10 @@ class Dictionary:
     def _find_unused(self, soon: int) -> Ints:
         """Return the atoms whose patience has run out.
 
-        On a device `last_used` runs ahead of what is known of it here. By old knowledge an atom can
-        only seem to have been idle for too long, and only if one does must somebody wait for the
-        device. A little before, news that come without waiting are asked for.
+        On a device, `last_used` is ahead of the copy of it on the host. A stale copy can only
+        overestimate how long an atom has been idle. So the host waits for the device only if an
+        atom seems to have been idle for too long; a little before, it requests a copy without
+        waiting.
 
         Parameters
         ----------
@@ -145,18 +117,19 @@ class Dictionary:
             How many samples before.
         """
         state = self.state
-        news = None if self._look is None else self._look()
+        news = None if self._pending_copy is None else self._pending_copy()
         if news is not None:
-            self._last_known_use, self._look = np.maximum(self._last_known_use, news), None
+            self._known_last_used = np.maximum(self._known_last_used, news)
+            self._pending_copy = None
 
         if self._patience_left().min() <= 0:
-            self._last_known_use = to_host(state.last_used)
+            self._known_last_used = to_host(state.last_used)
             return np.flatnonzero(self._patience_left() <= 0)
-        if self._look is None and self._patience_left().min() <= soon:
-            self._look = self.kernels.copy_async(state.last_used)
+        if self._pending_copy is None and self._patience_left().min() <= soon:
+            self._pending_copy = self.kernels.copy_async(state.last_used)
         return np.empty(0, dtype=np.intp)
 
     def _patience_left(self) -> Ints:
         state = self.state
-        left: Ints = state.patience - (state.n_samples_seen - self._last_known_use)
+        left: Ints = state.patience - (state.n_samples_seen - self._known_last_used)
         return left

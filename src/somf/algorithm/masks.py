@@ -9,13 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from somf.algorithm.config import Config
 from somf.kernels import Kernels
 from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix, Slices
 
 BLOCKS_PER_MASK = 2
+"""Blocks that a mask at the strongest reduction is made of."""
 
 MOST_INDICATORS = 4096
+"""Indicator vectors that are kept on the device."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Subset:
     blocks : tuple of int
         The blocks that hold these rows.
     scale : float
-        What makes sums over the subset unbiased estimates of sums over all features.
+        The factor that makes sums over the subset unbiased estimates of sums over all features.
     """
 
     rows: Slices | Ints
@@ -55,15 +58,15 @@ class Subset:
         return X if isinstance(self.rows, tuple) else X[:, self.rows]
 
     def write_back(self, D: Array, D_s: Array) -> None:
-        """Take over into D what has been changed in the array of `of_features`."""
+        """Copy changes in the array of `of_features` back into D."""
         if not isinstance(self.rows, tuple):
             D[self.rows] = D_s
 
 
 class Indicators:
-    """Vectors of zeros and ones that say which blocks are meant, on the device.
+    """Vectors of zeros and ones that select blocks, on the device.
 
-    With few blocks per mask there are few of them, and they come again and again.
+    With few blocks per mask there are few such vectors, and they are needed again and again.
 
     Parameters
     ----------
@@ -116,15 +119,15 @@ class Masks(Protocol):
         ...
 
     def unite(self) -> None:
-        """Take notice that from now on all subsets are everything: a single block will do."""
+        """Join all blocks into one, for subsets that are all features from now on."""
         ...
 
 
 class BlockMasks:
     """Unions of blocks of features, so that the rows of a subset are few contiguous runs.
 
-    Features are dealt once to 2⌈r⌉ blocks, at random. Iterations come in cycles of ⌊r⌋ or ⌈r⌉, r
-    on average; a cycle deals all blocks in a fresh order, so it visits each feature exactly once.
+    Features are assigned once to 2⌈r⌉ blocks, at random. Iterations come in cycles of ⌊r⌋ or ⌈r⌉,
+    r on average. A cycle visits all blocks in a new random order, hence each feature exactly once.
     A weaker reduction has shorter cycles, and so more blocks per mask.
 
     A mask needs at least two blocks. The atoms' budget is shared by all blocks, and an update can
@@ -148,10 +151,10 @@ class BlockMasks:
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
-        self._dealt: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
+        self._latest: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
         if n_blocks > 1:
             shuffled = generator(seed, "features").permutation(n_features)
-            # Inside a block any order will do, and memory is read faster forwards.
+            # Sorted inside a block: the order there is free, and memory is read faster forwards.
             self.permutation = np.concatenate([np.sort(shuffled[block]) for block in self.blocks])
 
     def draw(self, iteration: int, reduction: float) -> Subset:
@@ -160,14 +163,14 @@ class BlockMasks:
         cycle = int((iteration + 1) / reduction)
         while int(cycle * reduction) > iteration:
             cycle -= 1
-        if self._dealt[0] != (reduction, cycle):
+        if self._latest[0] != (reduction, cycle):
             length = int((cycle + 1) * reduction) - int(cycle * reduction)
-            self._dealt = (reduction, cycle), self._deal(cycle, length)
-        return self._dealt[1][iteration - int(cycle * reduction)]
+            self._latest = (reduction, cycle), self._subsets_of(cycle, length)
+        return self._latest[1][iteration - int(cycle * reduction)]
 
-    def _deal(self, cycle: int, length: int) -> list[Subset]:
+    def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        if len(self.blocks) == 1:  # nothing to shuffle, and a generator takes its time
+        if len(self.blocks) == 1:  # nothing to shuffle, and making a generator is slow
             return [Subset((self.blocks[0],), (0,), 1.0)]
         order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
         subsets = []
@@ -179,13 +182,13 @@ class BlockMasks:
         return subsets
 
     def unite(self) -> None:
-        """Take notice that from now on all subsets are everything: a single block will do."""
+        """Join all blocks into one, for subsets that are all features from now on."""
         self.blocks = [slice(0, self.blocks[-1].stop)]
-        self._dealt = ((0.0, 0), [])
+        self._latest = ((0.0, 0), [])
 
 
 def _joined(runs: list[slice]) -> Slices:
-    """Return runs of rows, in order, with those that touch made one."""
+    """Return runs of rows, in order, with adjacent ones joined."""
     joined = runs[:1]
     for run in runs[1:]:
         if run.start == joined[-1].stop:
@@ -224,4 +227,10 @@ class BernoulliMasks:
         return Subset(rows, (0,), reduction)
 
     def unite(self) -> None:
-        """Do nothing: there is a single block."""
+        """Do nothing: there is a single block already."""
+
+
+def masks_for(config: Config, n_features: int, seed: int) -> Masks:
+    """Return the sequence of masks that a configuration asks for."""
+    kind = BlockMasks if config.masks == "blocks" else BernoulliMasks
+    return kind(n_features, min(config.strongest_reduction, float(n_features)), seed)

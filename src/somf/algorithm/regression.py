@@ -6,16 +6,18 @@ averaged    Averaged over all subsets with which a sample has been seen (the pap
 exact       From all features; only the dictionary update is partial.
 =========== ======================================================================================
 
-Gram matrices are described by *statistics*, one row per sample or one for all, of which
-`GramCache.expand` makes the matrices. With block masks a statistic is one weight per block, since
-G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
+Gram matrices are described by *statistics*, one row per sample or one for all, from which
+`GramCache.expand` computes the matrices. With block masks a statistic is one weight per block,
+since G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 """
 
 from dataclasses import dataclass
 from typing import Protocol
 
-from somf.algorithm.masks import Indicators, Subset
-from somf.algorithm.state import SampleMemory, State
+from somf.algorithm.config import AUTO, Config
+from somf.algorithm.masks import Indicators, Masks, Subset
+from somf.algorithm.memory import SampleMemory
+from somf.algorithm.state import State
 from somf.kernels import Kernels
 from somf.penalties import CodePenalty
 from somf.typing import Array, Ints, Matrix
@@ -46,7 +48,7 @@ class Quadratic:
 
 
 class GramCache(Protocol):
-    """Keeps account of DᵀD while D changes on subsets of its rows.
+    """Keeps DᵀD up to date while D changes on subsets of its rows.
 
     Attributes
     ----------
@@ -82,7 +84,7 @@ class GramCache(Protocol):
         ...
 
     def age(self, pace: float) -> None:
-        """Take notice that averages have been made.
+        """Move the aged Gram matrices towards the current ones.
 
         Parameters
         ----------
@@ -91,22 +93,22 @@ class GramCache(Protocol):
         """
         ...
 
-    def dictionary_changed(self, subset: Subset) -> None:
-        """Take notice that D has changed on the rows of a subset."""
+    def update(self, subset: Subset) -> None:
+        """Recompute what depends on the rows of D in a subset, which have changed."""
         ...
 
     def recompute(self) -> None:
-        """Take notice that D has changed anywhere."""
+        """Recompute everything: any row of D may have changed."""
         ...
 
 
 class BlockGrams:
     """One Gram matrix per block of rows: no memory of size n k².
 
-    The past part of an averaged β is as old as the visits it comes from. Next to the current Gram
-    matrix of a block there is one that is as old, on average over samples; with the current one in
-    its place, β and G would disagree by what D has moved since, which makes codes useless after the
-    first epoch where a mask has fewer features than there are atoms.
+    The past part of an averaged β is as old as the visits it comes from. So each block keeps two
+    Gram matrices: the current one, and an aged one that is as old on average over samples. If the
+    current one stood for both, β and G would disagree by the distance that D has moved since. Codes
+    are then useless after the first epoch, where a mask has fewer features than there are atoms.
     """
 
     def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
@@ -134,17 +136,17 @@ class BlockGrams:
         return self.kernels.combine(weights, grams)
 
     def age(self, pace: float) -> None:
-        """Let the aged matrices follow the current ones."""
+        """Do aged ← (1 − pace) aged + pace current."""
         aged = self.state.aged_grams
         aged[:] = self.kernels.mix(aged, self.state.grams, pace)
 
-    def dictionary_changed(self, subset: Subset) -> None:
-        """Compute the Gram matrices of the blocks of a subset anew."""
+    def update(self, subset: Subset) -> None:
+        """Recompute the Gram matrices of the blocks of a subset."""
         for g in subset.blocks:
             self.state.grams[g] = self.kernels.gram(self.state.D, (self.blocks[g],))
 
     def recompute(self) -> None:
-        """Compute the Gram matrices of all blocks anew."""
+        """Recompute the Gram matrices of all blocks."""
         for g, rows in enumerate(self.blocks):
             self.state.grams[g] = self.kernels.gram(self.state.D, (rows,))
 
@@ -152,8 +154,8 @@ class BlockGrams:
 class StoredGrams:
     """A Gram matrix for every subset that comes along, as in the paper.
 
-    The whole DᵀD is kept only if it is wanted, and computed anew at each change: Bernoulli masks
-    are here to be right, not to be fast.
+    The whole DᵀD is kept only if it is needed, and recomputed at each change: Bernoulli masks are
+    here to be correct, not to be fast.
     """
 
     def __init__(self, state: State, kernels: Kernels, keep_all: bool) -> None:
@@ -175,20 +177,28 @@ class StoredGrams:
         return statistics.reshape(-1, *self.state.C.shape)
 
     def expand_averages(self, past: Array, present: Array) -> Array:
-        """Return the sum of both as matrices: they are as old as they should be."""
+        """Return the sum of both as matrices: stored averages have the right age."""
         return self.expand(past + present)
 
     def age(self, pace: float) -> None:
-        """Do nothing: averages hold the matrices themselves."""
+        """Do nothing: the stored averages hold the matrices."""
 
-    def dictionary_changed(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
-        """Compute DᵀD anew, if it is wanted."""
+    def update(self, subset: Subset) -> None:  # noqa: ARG002 (part of the protocol)
+        """Recompute DᵀD, if it is needed."""
         self.recompute()
 
     def recompute(self) -> None:
-        """Compute DᵀD anew, if it is wanted."""
+        """Recompute DᵀD, if it is needed."""
         if self.keep_all:
             self.state.grams[0] = self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
+
+
+def gram_cache_for(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramCache:
+    """Return the Gram cache that suits the masks."""
+    if config.masks == "blocks":
+        return BlockGrams(state, kernels, masks.blocks)
+    keep_all = config.estimator_in_use == "exact" or config.reduction == AUTO
+    return StoredGrams(state, kernels, keep_all)
 
 
 class Regression:
@@ -232,7 +242,7 @@ class Regression:
         quadratic: Quadratic = self._estimate(X, subset, memory, slots)
         return quadratic
 
-    def of_everything(self, X: Matrix) -> Quadratic:
+    def of_all_features(self, X: Matrix) -> Quadratic:
         """Return β and G of a minibatch from all features."""
         everything = (slice(0, len(self.state.D)),)
         beta = self.kernels.correlate(X, self.state.D, everything)
@@ -246,7 +256,7 @@ class Regression:
         return Quadratic(grams, beta, sq_norm)
 
     def _exact(self, X: Matrix, *_: object) -> Quadratic:
-        return self.of_everything(X)
+        return self.of_all_features(X)
 
     def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
         return self.of_subset(X, subset)
@@ -256,7 +266,7 @@ class Regression:
         seen = subset.scale * self.gram_cache.of_subset(subset)[None]
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
-        if (weights == 1).all():  # nobody has a past, and all have the same present
+        if (weights == 1).all():  # all samples are new, and share one Gram matrix
             average, grams = seen, self.gram_cache.expand(seen)
         else:
             gamma = self.kernels.to_device(weights.astype(self.dtype))
@@ -276,10 +286,10 @@ class Regression:
         return Quadratic(grams, beta, sq_norm)
 
     def _age(self, gamma: Array, n_samples: int) -> None:
-        """Let block Gram matrices age like the averages of the samples, taken together.
+        """Age the Gram matrices of blocks like the averages of all samples together.
 
-        In the first pass over the samples averages are made of one visit each, all equally many.
-        Later, a sample forgets the fraction γ at each visit, and is visited every n / b iterations.
+        In the first pass over the samples every average consists of one visit. Later, a sample
+        forgets the fraction γ at each visit, and is visited every n / b iterations.
         """
         b = len(gamma)
         self.state.n_averaged += b

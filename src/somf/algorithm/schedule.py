@@ -1,36 +1,56 @@
-"""When a reduction that takes care of itself is lowered.
+"""``reduction="auto"``: when the reduction is lowered.
 
-What subsampling saves is known; what it costs is measured now and then. At a *look* the samples of
-a minibatch are coded from all features, and from those of a mask alone. By how much more the
-latter codes cost tells how far from the best the fit would come to a halt.
+How much time subsampling saves is known. What it costs is measured: a *probe* codes the samples of
+a minibatch twice, from all features and from those of a mask alone. The relative difference of the
+two objectives tells how far above the best objective the fit would stall.
 
-At the start that decides whether features are subsampled at all. It is worth while where features
-repeat each other, as the channels of a scene do, and codes from a few of them are nearly as good.
-Later the reduction is halved whenever codes cost more than what is tolerable, which gets less with
-time, so that nothing keeps atoms away from a stationary point in the end.
+The first probe decides whether features are subsampled at all. It pays where features are
+redundant, as the channels of a scene are, so that codes from a few of them are nearly as good.
+Later probes halve the reduction whenever the difference exceeds a tolerance. The tolerance shrinks
+with the number of samples seen, so that in the end nothing keeps the atoms away from a stationary
+point.
 """
+
+import math
 
 STRONGEST = 12.0
 """The reduction with which a fit begins, if it subsamples features."""
 
-TOLERANCE, TOLERANT_SAMPLES, DECAY = 0.0025, 1000, 0.5
-"""By how much more codes may cost, relatively; it is less after so many samples. The objective
-comes to a halt at two or three times that above the best."""
+TOLERANCE = 0.0025
+"""Relative difference of the objectives that is tolerated at first. The objective of a fit stalls
+at two or three times that above the best."""
+
+TOLERANT_SAMPLES = 1000
+"""Samples after which the tolerance begins to shrink."""
+
+DECAY = 0.5
+"""The tolerance shrinks with the number of samples to the power of minus this."""
 
 SETTLED = 24
 """Iterations after which every part of the atoms has been updated twice at the strongest reduction.
 Until then parts of an atom do not fit together, and codes from any one of them are poor."""
 
-MASKS_PER_LOOK = 2
-"""Masks over which a look takes the mean."""
+MASKS_PER_PROBE = 2
+"""Masks over which a probe takes the mean."""
 
 
-def is_look(n_iter: int) -> bool:
-    """Return whether it is time for a look: at iterations 0, 24, 48, 96, 192 and so on."""
+def is_probe(n_iter: int) -> bool:
+    """Return whether an iteration begins with a probe: iterations 0, 24, 48, 96, 192 and so on."""
     cycles, rest = divmod(n_iter, SETTLED)
     return rest == 0 and cycles & (cycles - 1) == 0
 
 
 def tolerance(n_samples_seen: int) -> float:
-    """Return by how much more codes from a part of the features may cost."""
+    """Return the relative difference of the objectives that is tolerated."""
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)
+
+
+def lowered(reduction: float, n_halvings: int) -> float:
+    """Return a reduction after some halvings: 1 instead of anything below 2.
+
+    Between 1 and 2 every other mask would be all features.
+    """
+    if n_halvings == 0:
+        return reduction
+    halved = math.ldexp(reduction, -n_halvings)
+    return halved if halved >= 2.0 else 1.0

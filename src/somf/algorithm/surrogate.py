@@ -1,7 +1,7 @@
-r"""B and C: all that the dictionary update knows of the past.
+"""B and C: all that the dictionary update knows of the past.
 
 The surrogate of the objective is ½ tr(DᵀD C) − tr(DᵀB). Multiplying both matrices by one number
-changes nothing, so averages and sums will do equally well.
+changes nothing, so sums serve as well as averages.
 """
 
 from typing import Protocol
@@ -19,20 +19,20 @@ class Surrogate(Protocol):
     Attributes
     ----------
     needs_old_codes : bool
-        Whether it takes back what a sample has contributed before.
+        Whether it subtracts the previous contribution of a sample.
     """
 
     needs_old_codes: bool
 
     def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
-        """Take a minibatch into account.
+        """Add a minibatch.
 
         Parameters
         ----------
         X : ndarray or csc_array of shape (b, p)
         code : ndarray of shape (b, k)
         old_code : ndarray of shape (b, k)
-            The codes at the last visit, zero if there was none; needed only to take them back.
+            The codes at the previous visit, zero if there was none; None unless `needs_old_codes`.
         """
         ...
 
@@ -84,7 +84,7 @@ class IncrementalSurrogate:
         self.kernels.accumulate(C, code, code, 1.0)
         self.kernels.accumulate(C, old_code, -old_code, 1.0)
         n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
-        # What has been added and taken back leaves rounding errors, which are not information.
+        # An atom that no sample uses any more has nothing but rounding errors in B and C.
         self.kernels.clear_atoms(B, C, (n_users == 0) & (C.diagonal() != 0))
 
 

@@ -13,7 +13,6 @@ from somf.cli.opening import naming
 from somf.cli.runfile import command_to_repeat
 from somf.data import Source
 from somf.estimators.base import MatrixFactorization
-from somf.inference.measurement import Measurement
 
 KINDS = {
     "atoms": "the atoms, most used first if there is DATA",
@@ -125,7 +124,7 @@ def _draw(
 
     order = None
     if source is not None and kind in MOST_ATOMS:
-        order = Measurement.of(model, source, with_gap=False).order
+        order = model.measure(source, with_gap=False).order
     with mpl.rc_context({"savefig.dpi": 150}):
         figure = Figure(layout="constrained")
         first, *others = figure.subplots(1, 2 if kind == "history" else 1, squeeze=False)[0]

@@ -9,7 +9,6 @@ from somf.cli.console import Console, examples, with_console
 from somf.cli.files import check_free, force_option, replacing
 from somf.cli.model import files_in_use, model_and_data, open_model
 from somf.cli.opening import naming
-from somf.inference.measurement import Measurement
 
 
 @click.command(
@@ -68,7 +67,7 @@ def score(model: str, data: tuple[str, ...], gap: bool, console: Console, **opti
     """
     estimator, source = open_model(model, data, console, options)
     with naming(data, source):
-        found = Measurement.of(estimator, source, with_gap=gap)
+        found = estimator.measure(source, with_gap=gap)
     n_atoms = len(found.usage)
     console.result(
         {

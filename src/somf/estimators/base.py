@@ -1,10 +1,8 @@
-"""The scikit-learn face of the library."""
+"""`MatrixFactorization`: parameters, and methods that hand over to training and inference."""
 
 import os
-import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from numbers import Integral
 from time import perf_counter
 from typing import Any, Literal, Self
@@ -15,30 +13,30 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
-from somf.data import ImagePatches, Loader, Source, as_source, loader_for
+from somf.algorithm.state_check import check_state
+from somf.data import ImagePatches, Source, as_source
+from somf.errors import MissingStateError, ParameterError, ParameterTypeError
 from somf.estimators.config import check_params, check_tolerance
-from somf.inference.coding import Coder
+from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, mean_objective
+from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
-from somf.kernels import kernels_for
-from somf.kernels.cpu.threads import threads
+from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
-from somf.training.alpha_search import resolve_alpha
-from somf.training.callbacks import Callback, History, Progress, progress_bar
-from somf.training.checkpoint import Checkpoint, CheckpointManager, FitIdentity, fingerprint
+from somf.training import fitting
+from somf.training.callbacks import Callback, Progress
+from somf.training.checkpoint import Checkpoint
 from somf.training.config import TrainingConfig
-from somf.training.loop import Loop
-from somf.training.signals import SignalGuard
-from somf.training.start import check_state, hold_out, start
-from somf.typing import Array, Ints, Matrix
+from somf.training.identity import FitIdentity, fingerprint
+from somf.training.progress_bar import progress_bar
+from somf.typing import Array, History, Ints
 
 CODE_TOL = 1e-6
-"""Default relative duality gap of the codes that users get to see."""
+"""Default relative duality gap of the codes that are returned to the user."""
 
 GAP_TOL = 1e-12
-"""Likewise, of the codes behind a stationarity gap."""
+"""Default relative duality gap of the codes behind a stationarity gap."""
 
 
 class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -230,50 +228,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self : object
         """
         source, X = _opened(X)
-        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # names, early
-        config = self._request().for_features(source.shape[1])
-        kernels = kernels_for(config.device)
-        seed = self._draw_seed()
-        manager, before = None, None
+        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
+        config = self._requested_config().for_features(source.shape[1])
+        seed, identity = self._draw_seed(), None
         if config.checkpoint is not None:
             names = getattr(named, "feature_names_in_", None)
-            manager = CheckpointManager(
-                config.checkpoint, self._identity(source, validation, seed, names)
-            )
-            before = manager.resume(source.shape[0], _check_of_states(config, source))
-        if before is not None:
-            seed = before[0].seed
-        ids, validation_source, validation_ids = hold_out(source, validation, seed)
-        with ExitStack() as stack:
-            stack.enter_context(threads(config.n_threads))
-            stack.enter_context(kernels.explain_out_of_memory())
-            callbacks = list(config.callbacks)
-            if config.verbose:
-                callbacks.append(stack.enter_context(progress_bar()))
-            if before is None:
-                config = resolve_alpha(config, source, ids, seed)
-                state, progress = start(config, source, ids, seed, is_finite=True), Progress()
-            else:
-                state, progress = before[0].on_device(kernels), before[1]
-                config = config.with_alpha(before[2])
-            if manager is not None:
-                manager.alpha = config.penalty.alpha
-            loader = _loader(config, source, state, non_negative=config.is_non_negative)
-            held_out = None
-            if validation_source is not None:
-                name = "X" if validation_source is source else "validation"
-                held_out = _loader(config, validation_source, state, name=name), validation_ids
-            loop = Loop(config, state, loader, ids, held_out, callbacks, manager, progress)
-            history = loop.run()
+            identity = self._identity(source, validation, seed, names)
+        learned = fitting.fit(config, source, validation, seed, identity)
         validate_data(self, X, skip_check_array=True)
-        self._adopt(config, state, history)
+        self._adopt(learned.config, learned.state, learned.history)
         self._adopt_geometry(_geometry(source))
         return self
 
     def _identity(
         self, source: Source, validation: Any, seed: int, names: Array | None
     ) -> FitIdentity:
-        """Return what `fit` is asked to do, to be compared with a checkpoint."""
+        """Return what is fitted to which data, to be compared with a checkpoint."""
         return FitIdentity(
             kind=type(self).__name__,
             params=self.get_params(deep=False),
@@ -302,59 +272,37 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Notes
         -----
-        All samples are checked before the first of them is learned from. If reading them a second
-        time fails, or Ctrl-C is pressed, what was learned until then is kept.
+        Each minibatch is read, checked and learned from before the next one. If one of them cannot
+        be read or is not finite, or Ctrl-C is pressed, the model keeps what it has learned from the
+        minibatches before it; `n_samples_seen_` counts their samples.
         """
         is_first = not hasattr(self, "_state")
         source, X = _opened(X)
-        request = self._request() if is_first else self._config()
-        config = request.for_features(source.shape[1])
+        config = self._requested_config() if is_first else self._config()
+        config = config.for_features(source.shape[1])
         if hasattr(self, "components_"):
             validate_data(self, X, reset=False, skip_check_array=True)
             self._check_can_go_on(config)
-        ids = np.arange(source.shape[0])
-        names = None if sample_ids is None else _checked_ids(sample_ids, len(ids))
-        kernels = kernels_for(config.device)
-        with threads(config.n_threads), kernels.explain_out_of_memory():
+        ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
+
+        def adopt(config: TrainingConfig, state: State) -> None:
             if is_first:
-                seed = self._draw_seed()
-                config = resolve_alpha(config, source, ids, seed)
-                state = start(config, source, ids, seed, is_finite=False).on_host()
-            else:
-                state = self._state
-            loader = _loader(config, source, state, non_negative=config.is_non_negative)
-            for _ in loader.chunks(ids):
-                pass  # raises before anything has changed if a sample is not finite
-            slots = None
-            if state.memory is not None and names is not None:
-                with SignalGuard(signal.SIGINT):
-                    slots = state.memory.slots(names)
-            state = state.on_device(kernels)
-            solver = Solver(config, state)
-            try:
-                for first in range(0, len(ids), config.batch_size):
-                    batch = slice(first, first + config.batch_size)
-                    samples = loader.load(ids[batch])
-                    with SignalGuard(signal.SIGINT):  # a step is done as a whole, or not at all
-                        solver.step(samples, None if slots is None else slots[batch])
-                solver.check()
-            finally:
-                # If a source fails half-way, what was learned before counts.
-                if state.n_iter > 0:
-                    if is_first:
-                        validate_data(self, X, skip_check_array=True)
-                        self._adopt_geometry(_geometry(source))
-                    self._adopt(config, state, getattr(self, "history_", {}))
+                validate_data(self, X, skip_check_array=True)
+                self._adopt_geometry(_geometry(source))
+            self._adopt(config, state, getattr(self, "history_", {}))
+
+        seed, state = (self._draw_seed(), None) if is_first else (self._state.seed, self._state)
+        fitting.partial_fit(config, source, ids, seed, state, adopt)
         return self
 
-    def _request(self) -> TrainingConfig:
-        """Return what is asked for; λ may be still to be found."""
+    def _requested_config(self) -> TrainingConfig:
+        """Return the parameters after a check; λ may still have to be found."""
         names = MatrixFactorization._get_param_names()
         return check_params({name: getattr(self, name) for name in names})
 
     def _config(self) -> TrainingConfig:
-        """Return what is asked for, with the λ that was found if one had to be."""
-        request = self._request()
+        """Return the parameters after a check, with λ of the fit if it had to be found."""
+        request = self._requested_config()
         is_found = request.code_density is not None and hasattr(self, "alpha_")
         return request.with_alpha(self.alpha_) if is_found else request
 
@@ -362,9 +310,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _adopt(self, config: TrainingConfig, state: State, history: History) -> None:
-        """Take over what a fit has found; until here nothing of the estimator has changed."""
-        self._fitted_config, self._state = config, state.on_host()
-        self.components_ = self._state.components
+        """Take over what a fit has learned; until here nothing of the estimator has changed.
+
+        The state stays on its device, so that `partial_fit` need not move it there again.
+        """
+        self._fitted_config, self._state = config, state
+        self.components_ = state.components
         self.alpha_ = config.penalty.alpha
         self.n_iter_ = state.n_iter
         self.n_samples_seen_ = state.n_samples_seen
@@ -374,24 +325,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Take over how samples were cut out of an image, if they were."""
         for name in ("patches_", "patch_shape_"):
             if hasattr(self, name):
-                delattr(self, name)  # it is of a fit before
+                delattr(self, name)  # it is that of an earlier fit
         if patches is not None:
             self.patches_ = patches
             self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
 
     def _check_can_go_on(self, config: TrainingConfig) -> None:
         if not hasattr(self, "_state"):
-            raise ValueError(
+            raise MissingStateError(
                 "This model was loaded without its state, so that learning cannot go on. "
                 "Save it with save(path, state=True), or call fit."
             )
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
             now, then = getattr(config, name), getattr(self._fitted_config, name)
             if now != then:
-                raise ValueError(
-                    f"{name} must stay {then!r} while learning goes on, got {now!r}. "
-                    "Call fit to start again."
-                )
+                rule = f"stay {then!r} while learning goes on"
+                raise ParameterError(name, rule, now, "Call fit to start again.")
 
     # Using what was learned
 
@@ -414,13 +363,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
             was given as `out`, or, for a file, the memory map or Zarr array that it is.
         """
-        coder, loader, ids = self._coder(X, CODE_TOL)
-        shape, dtype = (len(ids), len(self.components_)), self.components_.dtype
-        with self._pass(coder, loader, ids) as chunks:
-            with codes_into(out, shape, dtype, sparse) as codes:
-                for _, code, _ in chunks:
-                    codes.append(to_host(code))
-            return codes.rows
+        source = self._source(X)
+        shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
+        with (
+            self._coding(source, CODE_TOL) as (_, chunks),
+            codes_into(out, shape, dtype, sparse) as codes,
+        ):
+            for chunk in chunks:
+                codes.append(to_host(chunk.code))
+        return codes.rows
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
@@ -437,9 +388,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         codes = X if sp.issparse(X) else np.asarray(X)
         if codes.ndim != 2 or codes.shape[1] != len(self.components_):
-            raise ValueError(
-                f"codes must have shape (n_samples, {len(self.components_)}), got {codes.shape}."
-            )
+            rule = f"have shape (n_samples, {len(self.components_)})"
+            raise ParameterError("codes", rule, X, got=str(codes.shape))
         return np.asarray(codes @ self.components_)
 
     def objective(self, X: Any, *, tol: float = CODE_TOL) -> float:
@@ -450,15 +400,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
         tol : float
             Relative duality gap to which codes are solved; the result is too large by at most
-            this fraction (or by what the floating type cannot resolve).
+            this fraction (or by the resolution of the floating type).
 
         Returns
         -------
         objective : float
         """
-        coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads), coder.kernels.explain_out_of_memory():
-            return coder.objective(loader, ids)
+        with self._coding(self._source(X), tol) as (_, chunks):
+            return mean_objective(chunks)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
         """Return minus the objective: higher is better.
@@ -493,42 +442,59 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         gap : float
         """
-        coder, loader, ids = self._coder(X, tol)
-        with threads(self.n_threads), coder.kernels.explain_out_of_memory():
-            return coder.stationarity_gap(loader, ids, self._config().ball)
+        with self._coding(self._source(X), tol) as (coder, chunks):
+            gradient = Gradient(coder)
+            for chunk in chunks:
+                gradient.add(chunk)
+            return gradient.stationarity_gap(self._config().ball)
 
-    def _coder(self, X: Any, tol: float) -> tuple[Coder, Loader, Ints]:
+    def measure(self, X: Any, *, with_gap: bool = True) -> Measurement:
+        """Measure objective, density, use of atoms and stationarity gap in one pass over samples.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        with_gap : bool, default=True
+            Whether to measure the stationarity gap, for which codes are solved more precisely.
+
+        Returns
+        -------
+        measurement : Measurement
+            With `objective`, `stationarity_gap`, `density`, `usage`, `n_unused` and more.
+        """
+        with self._coding(self._source(X), GAP_TOL if with_gap else CODE_TOL) as (coder, chunks):
+            return measure(coder, chunks, self._config().ball, with_gap)
+
+    def _source(self, X: Any) -> Source:
+        """Return samples for a fitted model as a source, their features checked."""
         check_is_fitted(self)
         source, X = _opened(X)
         validate_data(self, X, reset=False, skip_check_array=True)
-        config = self._config()
-        kernels = kernels_for(config.device)
-        D = kernels.to_device(np.ascontiguousarray(self.components_.T))
-        coder = Coder(kernels, D, config.penalty, check_tolerance(tol))
-        loader = loader_for(config.device, source, self.components_.dtype)
-        return coder, loader, np.arange(source.shape[0])
+        return source
 
     @contextmanager
-    def _pass(
-        self, coder: Coder, loader: Loader, ids: Ints
-    ) -> Iterator[Iterator[tuple[Matrix, Array, Array]]]:
-        """Code samples while the context lasts, chunk by chunk: (X, code, objective) of each."""
-        progress = Progress(n_samples_planned=len(ids))
+    def _coding(self, source: Source, tol: float) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
+        """Give a coder, and all samples of a source coded by it, while the context lasts."""
+        config = self._config()
+        learned = LearnedDictionary(
+            self.components_, config.penalty, config.ball, config.device, config.n_threads
+        )
+        progress = Progress(n_samples_planned=source.shape[0])
         with ExitStack() as stack:
-            stack.enter_context(threads(self.n_threads))
-            stack.enter_context(coder.kernels.explain_out_of_memory())
-            show = stack.enter_context(progress_bar()) if self.verbose else None
+            coder = stack.enter_context(learned.coder(check_tolerance(tol)))
+            loader = learned.loader(source)
+            show = stack.enter_context(progress_bar()) if config.verbose else None
             begin = perf_counter()
 
-            def chunks() -> Iterator[tuple[Matrix, Array, Array]]:
-                for positions, X, code, objective in coder.codes(loader, ids):
-                    yield X, code, objective
-                    progress.n_samples_seen += len(positions)
+            def chunks() -> Iterator[CodedChunk]:
+                for chunk in coder.chunks(loader, np.arange(source.shape[0])):
+                    yield chunk
+                    progress.n_samples_seen += len(chunk.objective)
                     progress.compute_seconds = perf_counter() - begin
                     if show is not None:
                         show(progress)
 
-            yield chunks()
+            yield coder, chunks()
 
     # Keeping what was learned
 
@@ -541,17 +507,18 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ----------
         path : path-like
         state : bool
-            Whether to save also what `partial_fit` needs to go on as if nothing had happened. The
-            file is then more than twice as large, and larger still if samples are remembered.
+            Whether to save also the state that `partial_fit` needs to go on as if the model had
+            never been saved. The file is then more than twice as large, and larger still if samples
+            are remembered.
         """
         check_is_fitted(self)
         if state and not hasattr(self, "_state"):
-            raise ValueError("This model was loaded without its state, so it has no state to save.")
-        if self.n_components != len(self.components_):
-            raise ValueError(
-                f"n_components must be that of the fit, {len(self.components_)}, to save it, "
-                f"got {self.n_components}."
+            raise MissingStateError(
+                "This model was loaded without its state, so it has no state to save."
             )
+        if self.n_components != len(self.components_):
+            rule = f"be that of the fit, {len(self.components_)}, to save it"
+            raise ParameterError("n_components", rule, self.n_components)
         if state:
             self._check_can_go_on(self._config().for_features(self.n_features_in_))
         modelfile.save(
@@ -559,7 +526,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             modelfile.Model(
                 kind=type(self).__name__,
                 params=self.get_params(deep=False),
-                learned=self._state if state else self.components_,
+                learned=self._state.on_host() if state else self.components_,
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
                 patches=getattr(self, "patches_", None),
@@ -568,6 +535,36 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 n_samples_seen=self.n_samples_seen_,
             ),
         )
+
+    def _restore(self, model: modelfile.Model) -> None:
+        """Take over what a file holds, for an estimator with the parameters of the file.
+
+        Raises
+        ------
+        ValueError
+            If the parts of the file do not fit together.
+        """
+        components, state = model.components, model.state
+        self.alpha_ = model.alpha
+        config = self._config().for_features(components.shape[1])
+        if config.n_components != len(components):
+            raise ValueError("n_components is not the number of its components")
+        if state is not None:
+            check_state(config, state, components.shape[1], components.dtype)
+            self._fitted_config, self._state = config, state
+        self.components_ = components
+        self.n_features_in_ = components.shape[1]
+        if model.feature_names is not None:
+            self.feature_names_in_ = model.feature_names
+        self._adopt_geometry(model.patches)
+        self.n_iter_, self.n_samples_seen_ = model.n_iter, model.n_samples_seen
+        self.history_ = model.history
+
+    def __getstate__(self) -> dict[str, Any]:
+        content: dict[str, Any] = super().__getstate__()
+        if "_state" in content:  # a pickle or a copy is made in the memory of the host
+            content = content | {"_state": content["_state"].on_host()}
+        return content
 
     @property
     def _n_features_out(self) -> int:
@@ -581,20 +578,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
 
 def _opened(X: Any) -> tuple[Source, Any]:
-    """Return the source of X, and X itself if scikit-learn can look at it: a path has no shape."""
+    """Return the source of X, and X itself if scikit-learn can check it: a path has no shape."""
     source = as_source(X)
     return source, X if hasattr(X, "shape") else source
-
-
-def _loader(config: TrainingConfig, source: Source, state: State, **options: Any) -> Loader:
-    """Return what brings samples in the form that a state asks for; see `Loader` for options."""
-    return loader_for(config.device, source, state.dtype, state.permutation, **options)
-
-
-def _check_of_states(config: TrainingConfig, source: Source) -> Callable[[State], None]:
-    """Return the function that refuses a state that a fit of this source cannot have left."""
-    dtype = config.dtype_for(source.dtype)
-    return partial(check_state, config, n_features=source.shape[1], dtype=dtype)
 
 
 def _geometry(source: Source) -> dict[str, Any] | None:
@@ -604,16 +590,14 @@ def _geometry(source: Source) -> dict[str, Any] | None:
 def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
     ids = np.asarray(sample_ids)
     if ids.ndim != 1 or len(ids) != n_samples:
-        raise ValueError(
-            f"sample_ids must have one entry per sample ({n_samples}), got shape {ids.shape}."
-        )
+        rule = f"have one entry per sample ({n_samples})"
+        raise ParameterError("sample_ids", rule, sample_ids, got=f"shape {ids.shape}")
     if ids.dtype.kind not in "iu":
-        raise TypeError(f"sample_ids must be integers, got {ids.dtype}.")
+        raise ParameterTypeError("sample_ids", "be integers", sample_ids, got=str(ids.dtype))
     if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"sample_ids must be less than 2**63, got {ids.max()}.")
+        raise ParameterError("sample_ids", "be less than 2**63", sample_ids, got=str(ids.max()))
     values, counts = np.unique(ids, return_counts=True)
     if (counts > 1).any():
-        raise ValueError(
-            f"sample_ids must not repeat inside a batch, got {values[counts > 1][0]} twice."
-        )
+        got = f"{values[counts > 1][0]} twice"
+        raise ParameterError("sample_ids", "not repeat inside a batch", sample_ids, got=got)
     return ids.astype(np.int64)

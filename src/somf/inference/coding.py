@@ -1,16 +1,37 @@
-"""What can be said of a fixed dictionary: codes, objective, stationarity gap."""
+"""Codes of samples on a fixed dictionary, and their objective."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from somf.data import Loader
-from somf.kernels import Kernels
+from somf.data import Loader, Source, loader_for
+from somf.kernels import Kernels, kernels_for
+from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix
+
+
+@dataclass(frozen=True)
+class CodedChunk:
+    """Some samples and their codes.
+
+    Attributes
+    ----------
+    X : array or csc_array of shape (b, p)
+    code : array of shape (b, k)
+        Both are on the device.
+    objective : ndarray of shape (b,)
+        ½‖x − Dα‖² + λΩ(α) of every sample, on the host.
+    """
+
+    X: Matrix
+    code: Array
+    objective: Array
 
 
 class Coder:
@@ -19,11 +40,12 @@ class Coder:
     Parameters
     ----------
     kernels : Kernels
-    D : ndarray of shape (p, k)
+    D : array of shape (p, k)
+        On the device.
     penalty : CodePenalty
     tol : float
-        Codes are solved to a duality gap of at most `tol` times their objective (or to what the
-        floating type can resolve).
+        Codes are solved to a duality gap of at most `tol` times their objective, or to the
+        resolution of the floating type.
     """
 
     def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
@@ -62,60 +84,52 @@ class Coder:
             )
         return code, objective
 
-    def codes(self, loader: Loader, ids: Ints) -> Iterator[tuple[Ints, Matrix, Array, Array]]:
-        """Yield (positions, X, code, objective) for the given samples, in order."""
-        for positions, X in loader.chunks(ids, len(self.G)):
-            yield positions, X, *self.code(X)
+    def chunks(self, loader: Loader, ids: Ints) -> Iterator[CodedChunk]:
+        """Yield the given samples with their codes, in order, a bounded number at a time."""
+        for _, X in loader.chunks(ids, len(self.G)):
+            yield CodedChunk(X, *self.code(X))
 
     def objective(self, loader: Loader, ids: Ints) -> float:
         """Return the mean objective of the given samples."""
-        total = sum(
-            float(objective.sum(dtype=np.float64)) for _, _, _, objective in self.codes(loader, ids)
-        )
-        return total / len(ids)
-
-    def stationarity_gap(self, loader: Loader, ids: Ints, ball: AtomBall) -> float:
-        """Return the stationarity gap on the given samples; see `Gradient`."""
-        gradient = Gradient(self)
-        for _, X, code, _ in self.codes(loader, ids):
-            gradient.add(X, code)
-        return gradient.stationarity_gap(ball)
+        return mean_objective(self.chunks(loader, ids))
 
 
-class Gradient:
-    """∇f̄(D) of the objective, summed up over samples.
+@dataclass(frozen=True)
+class LearnedDictionary:
+    """Atoms, and how to code samples on them.
 
-    By Danskin's theorem it is (D Σααᵀ − Σxαᵀ) / n at the optimal codes.
-
-    Parameters
+    Attributes
     ----------
-    coder : Coder
-        What computes the codes, to a small tolerance.
+    components : ndarray of shape (k, p)
+    penalty : CodePenalty
+    ball : AtomBall
+    device : {"cpu", "cuda"}
+    n_threads : int or None
     """
 
-    def __init__(self, coder: Coder) -> None:
-        self.kernels, self.D = coder.kernels, coder.D
-        self.B, self.C = (self.kernels.zeros(tuple(A.shape), A) for A in (coder.D, coder.G))
-        self.n_samples = 0
+    components: Array
+    penalty: CodePenalty
+    ball: AtomBall
+    device: str
+    n_threads: int | None
 
-    def add(self, X: Matrix, code: Array) -> None:
-        """Take a chunk into account.
+    @contextmanager
+    def coder(self, tol: float) -> Iterator[Coder]:
+        """Give a coder, with all threads and the memory of the device, while the context lasts."""
+        kernels = kernels_for(self.device)
+        with threads(self.n_threads), kernels.explain_out_of_memory():
+            D = kernels.to_device(np.ascontiguousarray(self.components.T))
+            yield Coder(kernels, D, self.penalty, tol)
 
-        Parameters
-        ----------
-        X : ndarray or csc_array of shape (b, p)
-        code : ndarray of shape (b, k)
-        """
-        self.kernels.accumulate(self.B, X, code, 1.0)
-        self.kernels.accumulate(self.C, code, code, 1.0)
-        self.n_samples += len(code)
+    def loader(self, source: Source) -> Loader:
+        """Return the loader that brings samples to the device."""
+        return loader_for(self.device, source, self.components.dtype)
 
-    def stationarity_gap(self, ball: AtomBall) -> float:
-        """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.
 
-        The maximum is a sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at
-        stationary points.
-        """
-        D, gradient = to_host(self.D), to_host((self.D @ self.C - self.B) / self.n_samples)
-        here = np.einsum("ij,ij->j", gradient, D)
-        return float((here + ball.support(-gradient)).sum(dtype=np.float64))
+def mean_objective(chunks: Iterable[CodedChunk]) -> float:
+    """Return the mean objective of all samples."""
+    total, n_samples = 0.0, 0
+    for chunk in chunks:
+        total += float(chunk.objective.sum(dtype=np.float64))
+        n_samples += len(chunk.objective)
+    return total / n_samples

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from somf.scratch import scratch_zeros
 from somf.typing import Array, Ints, Matrix
@@ -37,7 +38,7 @@ def to_host(array: Any) -> Array:
 
 def to_device(array: Matrix) -> Matrix:
     """See `Kernels.to_device`."""
-    return array
+    return array if isinstance(array, np.ndarray | sp.csc_array) else to_host(array)
 
 
 def copy_async(array: Array) -> Callable[[], Array | None]:
@@ -47,7 +48,7 @@ def copy_async(array: Array) -> Callable[[], Array | None]:
 
 def store(array: Array) -> Array:
     """See `Kernels.store`."""
-    return array
+    return to_host(array)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:

@@ -28,7 +28,7 @@ class Kernels(Protocol):
     IS_ASYNCHRONOUS: bool
 
     def to_device(self, array: Matrix) -> Matrix:
-        """Return an array of the host as one of the device."""
+        """Return an array as one of the device; one that is there already is not copied."""
         ...
 
     def copy_async(self, array: Array) -> Callable[[], Array | None]:
@@ -39,7 +39,7 @@ class Kernels(Protocol):
         ...
 
     def store(self, array: Array) -> Array:
-        """Return an array of the host on the device if there is room for it, else as it is."""
+        """Return an array on the device if there is room for it, else as it is."""
         ...
 
     def zeros(self, shape: tuple[int, ...], like: Array) -> Array:

@@ -16,8 +16,7 @@ from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
 from somf.persistence.tensorfile import Rows
 from somf.scratch import scratch_zeros
-from somf.training.callbacks import History
-from somf.typing import Array, Ints
+from somf.typing import Array, History, Ints
 
 FORMAT = 3
 READABLE = (1, 2, 3)

@@ -62,7 +62,7 @@ def write_report(
     """
     check_is_fitted(model)
     shape = patch_shape_of(model, patch_shape, model.components_.shape[1])
-    measurement = None if data is None else Measurement.of(model, data)
+    measurement = None if data is None else model.measure(data)
     style, script = (_file(name) for name in ("page.css", "page.js"))
     page = Template(_file("page.html")).substitute(
         style=style,

@@ -1,11 +1,12 @@
-"""From the density of codes that is wanted to the weight of their penalty.
+"""``alpha="auto"``: from the density of codes that is wanted to the weight λ of their penalty.
 
-Nobody knows λ for their data, but everybody has an idea of how many atoms should explain a sample.
-How dense codes are depends on the atoms, and atoms get better at explaining samples while they are
-learned. So λ is found on trials: short fits to a part of the data, with all the settings of the
-real one. In the first one λ follows the atoms. But atoms follow λ too, and those at its end were
-learned with what suited others. In the second one λ stays as it was found, like in the real fit,
-which then starts from the beginning.
+Users rarely know λ for their data, but they know how many atoms should explain a sample. The
+density of codes depends on the atoms, and atoms change while they are learned. So λ is found on
+*trials*: short fits to a part of the data, with all settings of the real fit.
+
+In the first trial λ is adjusted to the atoms again and again. But the atoms also depend on λ, and
+those at the end were learned with earlier values of it. In the second trial λ keeps the value that
+was found, as in the real fit, which then starts from the beginning.
 """
 
 import logging
@@ -16,30 +17,44 @@ from time import perf_counter
 
 import numpy as np
 
+from somf.algorithm.config import AUTO
+from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader, Source, loader_for
+from somf.errors import ParameterError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.training.config import TrainingConfig
-from somf.training.start import blank_state, initial_dictionary
+from somf.training.minibatches import epochs
+from somf.training.start import initial_dictionary
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf.training.alpha_search")
 
-TRIAL_SAMPLES, MOST_EPOCHS = 4000, 10
-"""Samples of a trial of one epoch (half of them for more), and epochs of any trial."""
+TRIAL_SAMPLES = 4000
+"""Samples of a trial of one epoch; a trial of several epochs has half of them."""
 
-FIRST_LOOK = 250
-"""Samples after which λ is found anew for the first time; then after twice as many each time."""
+MOST_EPOCHS = 10
+"""Epochs of a trial, at most."""
 
-PROBE_SAMPLES, PROBE_ENTRIES = 300, 2**24
-"""Samples on which density is measured, and entries of them that may be held."""
+FIRST_ADJUSTMENT = 250
+"""Samples after which λ is adjusted for the first time; the interval then doubles each time."""
+
+PROBE_SAMPLES = 300
+"""Samples on which density is measured, at most."""
+
+PROBE_ENTRIES = 2**24
+"""Entries of these samples that are held in memory, at most."""
 
 CODE_TOL = 1e-4
-RANGE, PRECISION = 1e-5, 0.01
-"""λ is looked for from the value at which all codes are empty down to this fraction of it, to this
-relative precision."""
+"""Relative duality gap of the codes whose density is measured."""
+
+RANGE = 1e-5
+"""The search goes from the λ at which all codes are empty down to this fraction of it."""
+
+PRECISION = 0.01
+"""Relative precision of the search."""
 
 
 def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> TrainingConfig:
@@ -63,18 +78,18 @@ def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) 
     begin = perf_counter()
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
     chosen, probe_ids = _trial_samples(config, source, ids, seed, n_epochs)
-    logger.info("looking for alpha on %d samples", len(chosen))
+    logger.info("searching alpha on %d samples", len(chosen))
     D = initial_dictionary(config, source, ids, seed)
-    states = [blank_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
+    states = [initial_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
     permutation = states[0].permutation
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
     probe = Probe(kernels_for(config.device), loader.load(probe_ids), config)
-    followed = _trial(config, states[0], loader, chosen, n_epochs, probe)
-    suitable = _trial(config.with_alpha(followed), states[1], loader, chosen, n_epochs, probe)
-    # With another λ atoms will be others, which was seen to double what λ does to given atoms: half
-    # of the way (of its logarithm) is enough. In fits longer than a trial codes get sparser still.
+    adjusted = _trial(config, states[0], loader, chosen, n_epochs, probe)
+    suitable = _trial(config.with_alpha(adjusted), states[1], loader, chosen, n_epochs, probe)
+    # Another λ also changes the atoms, which was measured to double its effect on the density: half
+    # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
     share = n_epochs * len(chosen) / (config.n_epochs * len(ids))
-    alpha = followed * (suitable / followed) ** (math.sqrt(share) / 2)
+    alpha = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(
         "alpha is %.4g, found for codes of density %g on %d samples in %.1f s",
@@ -93,7 +108,7 @@ def _trial_samples(
     n_learned = TRIAL_SAMPLES if n_epochs == 1 else TRIAL_SAMPLES // 2
     n_probe = int(PROBE_ENTRIES / source.entries_per_row)
     n_probe = min(max(n_probe, config.batch_size), PROBE_SAMPLES)
-    # These are together where samples are stored in chunks.
+    # The first samples of an epoch: few chunks have to be read for them.
     order = Loader(source, config.dtype_for(source.dtype)).order(ids, seed, 0)
     order = order[: n_learned + n_probe]
     return np.sort(order[:n_learned]), order[-n_probe:]
@@ -109,20 +124,16 @@ def _trial(
 ) -> float:
     """Learn from some samples; return the λ that suits the atoms at the end.
 
-    Where λ is still to be found, it follows the atoms.
+    If λ is still to be found, it is adjusted to the atoms during the trial.
     """
-    follows = config.code_density is not None
-    solver = Solver(config.with_alpha(probe.alpha(state.D)) if follows else config, state)
-    next_look = FIRST_LOOK
-    for epoch in range(n_epochs):
-        order = loader.order(chosen, state.seed, epoch)
-        batches = np.split(order, range(config.batch_size, len(order), config.batch_size))
-        with loader.stream(batches) as minibatches:
-            for batch, X in zip(batches, minibatches, strict=True):
-                solver.step(X, np.searchsorted(chosen, batch))
-                if follows and state.n_samples_seen >= next_look:
-                    next_look *= 2
-                    solver = Solver(config.with_alpha(probe.alpha(state.D)), state)
+    adjusts = config.code_density is not None
+    solver = Solver(config.with_alpha(probe.alpha(state.D)) if adjusts else config, state)
+    next_adjustment = FIRST_ADJUSTMENT
+    for ids, X in epochs(loader, chosen, state.seed, config.batch_size, n_epochs):
+        solver.step(X, np.searchsorted(chosen, ids))
+        if adjusts and state.n_samples_seen >= next_adjustment:
+            next_adjustment *= 2
+            solver = Solver(config.with_alpha(probe.alpha(state.D)), state)
     solver.check()
     return probe.alpha(state.D)
 
@@ -162,12 +173,14 @@ class Probe:
         G = self.kernels.gram(D, self.rows)
         beta = self.kernels.correlate(self.X, D, self.rows)
         largest = to_host(beta) if self.penalty.positive else np.abs(to_host(beta))
-        # No penalty on any entry can be larger than this and leave anything of it.
+        # At this λ and above, all codes are empty.
         top = float(largest.max()) / self.penalty.l1_ratio
         if not (math.isfinite(top) and top > 0):
-            raise ValueError(
-                "alpha must be a number for samples that atoms cannot explain (are they all "
-                f"zero?), got 'auto' and a largest correlation of {top:g}."
+            raise ParameterError(
+                "alpha",
+                "be a number for samples that atoms cannot explain (are they all zero?)",
+                AUTO,
+                got=f"'auto' and a largest correlation of {top:g}",
             )
         bottom = top * RANGE
         low, high, n_too_large = bottom, top, 0
@@ -177,9 +190,9 @@ class Probe:
                 low = middle
                 continue
             high, n_too_large = middle, n_too_large + 1
-            # The smaller λ, the longer codes take: is there anything to be found further down?
-            is_time_to_ask = n_too_large == 2 and low == bottom
-            if is_time_to_ask and self._density(G, beta, bottom) <= self.target:
+            # Codes take longer the smaller λ is. So first test whether the smallest λ is enough.
+            is_unreached = n_too_large == 2 and low == bottom
+            if is_unreached and self._density(G, beta, bottom) <= self.target:
                 break
         self.is_reached = low > bottom
         return low

@@ -1,9 +1,10 @@
-"""The loop over minibatches: order, clock, records, callbacks, checkpoints."""
+"""The loop over minibatches: clock, records, callbacks, checkpoints, signals."""
 
 import logging
 import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -11,13 +12,15 @@ import numpy as np
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader
+from somf.errors import ParameterError
 from somf.inference.coding import Coder
 from somf.kernels.host import to_host
-from somf.training.callbacks import Callback, History, Progress
+from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
+from somf.training.minibatches import Minibatch, epochs
 from somf.training.signals import Interrupted, SignalGuard
-from somf.typing import Ints, Matrix
+from somf.typing import History, Ints
 
 logger = logging.getLogger("somf")
 
@@ -25,8 +28,16 @@ VALIDATION_TOL = 1e-4
 """Relative duality gap of the codes behind a recorded objective."""
 
 
+@dataclass(frozen=True)
+class ValidationSet:
+    """Samples on which the objective is measured."""
+
+    loader: Loader
+    ids: Ints
+
+
 class Loop:
-    """A number of epochs over the data, from wherever the state is.
+    """A number of epochs over the data, from the position that the state has reached.
 
     Parameters
     ----------
@@ -36,13 +47,11 @@ class Loop:
     loader : Loader
     ids : ndarray of shape (n,)
         The samples to learn from.
-    validation : tuple of (Loader, ndarray of int), optional
-        The samples on which the objective is measured.
+    validation : ValidationSet, optional
     callbacks : sequence of callables
     manager : CheckpointManager, optional
-        Writes checkpoints.
     progress : Progress
-        A new one, or that of the checkpoint from which the fit goes on.
+        A new one, or that of the checkpoint from which the fit resumes.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class Loop:
         state: State,
         loader: Loader,
         ids: Ints,
-        validation: tuple[Loader, Ints] | None,
+        validation: ValidationSet | None,
         callbacks: Sequence[Callback],
         manager: CheckpointManager | None,
         progress: Progress,
@@ -62,79 +71,96 @@ class Loop:
         self.solver = Solver(config, state)
         self.record_every = config.record_every or len(ids)
         self.start = perf_counter() - progress.wall_seconds
-        self.interruptions = SignalGuard()
+        self.guard = SignalGuard()
+        self._is_resumed, self._is_over = state.n_iter > 0, False
         progress.n_samples_planned = config.n_epochs * len(ids)
         if state.n_samples_seen > progress.n_samples_planned:
-            raise ValueError(
-                f"n_epochs must not be less than the checkpoint has done, got {config.n_epochs} "
-                f"after {state.n_samples_seen / len(ids):.1f}."
+            raise ParameterError(
+                "n_epochs",
+                f"not be less than the checkpoint has done, {state.n_samples_seen / len(ids):.1f}",
+                config.n_epochs,
             )
 
     def run(self) -> History:
-        """Fit until all epochs are done, or a callback says that it is enough.
+        """Fit until all epochs are done, or a callback ends the fit.
 
         Returns
         -------
         history : dict of lists
         """
-        history = self.progress.history
-        if not history:
-            if self.manager is not None:  # raises what would else be found out in an hour
-                self.manager.write(self.state, self.progress, self._seen())
-            self._record()
+        if not self.progress.history and self.manager is not None:
+            # A path that cannot be written to is an error now, rather than after an hour.
+            self.manager.write(*self._to_be_written())
         signals = () if self.manager is None else (signal.SIGINT, signal.SIGTERM)
-        with SignalGuard(*signals, impatient=True) as interruptions:
-            # A fit that goes on asks its callbacks again: they may have ended the one before.
-            if self.state.n_iter > 0 and (self._is_enough() or self._is_done()):
-                logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
-                return history
-            self.interruptions = interruptions
-            while not self._learn_on():
-                logger.warning("Interrupted. %s", self._keep())
-                interruptions.deliver()  # if this comes back, somebody else has taken care of it
-            if history["n_iter"][-1] < self.state.n_iter:
-                self._record()
-            self._keep()
-        return history
+        with SignalGuard(*signals, second_is_immediate=True) as self.guard:
+            while not self._run_until_signal():
+                logger.warning("Interrupted. %s", self._write_checkpoint())
+                self.guard.deliver()  # returns if the program has a handler that does
+        return self.progress.history
 
-    def _learn_on(self) -> bool:
-        """Go through minibatches; return False if a signal wants to be delivered."""
-        with closing(self._batches()) as batches:
-            for number, (batch, minibatches) in enumerate(batches):
-                try:
-                    self._step(batch, minibatches, is_first=number == 0)
-                except Interrupted:
-                    return False
-                if self._is_enough():
-                    break
-                if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
-                    self._keep()
+    def _run_until_signal(self) -> bool:
+        """Do what is left of the fit; return False if a signal has interrupted it."""
+        n_iter = self.state.n_iter
+        try:
+            if self._is_record_due():
+                self._measure_and_record()
+            if self._is_resumed:
+                # The callbacks are asked again: they may have ended the fit before.
+                self._is_resumed = False
+                self._is_over = self._should_stop() or self._is_done()
+            if not self._is_over:
+                self._learn()
+            if self.progress.history["n_iter"][-1] < self.state.n_iter:
+                self._measure_and_record()
+        except Interrupted:
+            return False
+        if self.state.n_iter > n_iter:
+            self._write_checkpoint()
+        else:
+            logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
         return True
 
-    def _batches(self) -> Generator[tuple[Ints, Iterator[Matrix]]]:
-        """Yield the samples of every minibatch still to come, and where it is the next to come."""
-        epoch, position = divmod(self.state.n_samples_seen, len(self.ids))
-        while epoch < self.config.n_epochs:
-            order = self.loader.order(self.ids, self.state.seed, epoch)[position:]
-            size = self.config.batch_size
-            batches = np.split(order, range(size, len(order), size))
-            with self.loader.stream(batches) as minibatches:
-                for batch in batches:
-                    yield batch, minibatches
-            epoch, position = epoch + 1, 0
+    def _learn(self) -> None:
+        """Learn from all minibatches that are left, or until a callback ends the fit."""
+        minibatches = epochs(
+            self.loader,
+            self.ids,
+            self.state.seed,
+            self.config.batch_size,
+            self.config.n_epochs,
+            self.state.n_samples_seen,
+        )
+        is_first = True
+        with closing(minibatches):
+            while not self._is_over:
+                tick = perf_counter()
+                minibatch = self._next(minibatches)
+                if minibatch is None:
+                    return
+                self._step(minibatch, tick, is_first)
+                is_first = False
+                self._is_over = self._should_stop()
+                if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
+                    self._write_checkpoint()
 
-    def _step(self, batch: Ints, minibatches: Iterator[Matrix], is_first: bool) -> None:
-        """Learn from a minibatch, and record it if it is time."""
+    def _next(self, minibatches: Generator[Minibatch]) -> Minibatch | None:
+        """Return the next minibatch, or None after the last.
+
+        Until it is there, the state is consistent: signals and errors may interrupt.
+        """
+        with self._checkpoint_on_error(), self.guard.interruptible():
+            return next(minibatches, None)
+
+    def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
+        """Learn from a minibatch that was requested at `tick`, and record if a record is due."""
         progress, state = self.progress, self.state
-        tick = perf_counter()
         if is_first:
-            tick += self._learn_and_compile(batch, minibatches)
+            tick += self._step_and_compile(minibatch)
         else:
-            self._learn(batch, minibatches)
-        records_before = progress.n_samples_seen // self.record_every
-        is_due = self._is_done() or state.n_samples_seen // self.record_every > records_before
+            self.solver.step(minibatch.X, minibatch.ids)
+        is_due = self._is_record_due()
         if is_due:
-            self.solver.check()
+            self.solver.check()  # waits for a device, so that its time is counted
         now = perf_counter()
         progress.n_iter, progress.n_samples_seen = state.n_iter, state.n_samples_seen
         progress.compute_seconds += now - tick
@@ -142,41 +168,47 @@ class Loop:
         progress.objective = None
         if is_due:
             progress.n_unused = self._count_unused()
-            with self._keeping_on_error():
-                self._record()
+            self._measure_and_record()
 
-    def _learn(self, batch: Ints, minibatches: Iterator[Matrix]) -> None:
-        # Until the minibatch is there, nothing has changed: a good moment for signals and errors.
-        with self._keeping_on_error(), self.interruptions.welcome():
-            X = next(minibatches)
-        self.solver.step(X, batch)
-
-    def _learn_and_compile(self, batch: Ints, minibatches: Iterator[Matrix]) -> float:
-        """Learn; return the seconds of it that went into compiling kernels."""
+    def _step_and_compile(self, minibatch: Minibatch) -> float:
+        """Do the first step; return the seconds of it that Numba spent on compiling kernels."""
         from somf.kernels.cpu.jit import compilation_watched  # Numba is slow to import
 
         with compilation_watched() as seconds:
-            self._learn(batch, minibatches)
+            self.solver.step(minibatch.X, minibatch.ids)
         if seconds() > 0:
-            logger.info(
-                "compiled kernels for %.1f s; they are kept on disk for next time", seconds()
-            )
+            logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())
         return seconds()
 
     def _is_done(self) -> bool:
         return self.state.n_samples_seen == self.progress.n_samples_planned
 
-    def _is_enough(self) -> bool:
-        """Ask the callbacks, all of them."""
-        with self._keeping_on_error():
+    def _should_stop(self) -> bool:
+        """Call all callbacks; return whether one of them ends the fit."""
+        with self._checkpoint_on_error():
             answers = [callback(self.progress) for callback in self.callbacks]
         return any(answers)
 
-    def _record(self) -> None:
+    def _is_record_due(self) -> bool:
+        """Return whether the history lacks a record of the present.
+
+        This depends on nothing but the state and the history, so a fit that ended while it
+        measured the objective makes up for the record when it is resumed.
+        """
+        n_seen, history = self.state.n_samples_seen, self.progress.history
+        if not history:
+            return True
+        last = history["n_samples_seen"][-1]
+        is_interval_over = n_seen // self.record_every > last // self.record_every
+        return is_interval_over or (self._is_done() and last < n_seen)
+
+    def _measure_and_record(self) -> None:
         progress = self.progress
         if self.validation is not None:
-            coder = Coder(self.solver.kernels, self.state.D, self.config.penalty, VALIDATION_TOL)
-            progress.objective = coder.objective(*self.validation)
+            with self._checkpoint_on_error(), self.guard.interruptible():
+                kernels, penalty = self.solver.kernels, self.config.penalty
+                coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
+                progress.objective = coder.objective(self.validation.loader, self.validation.ids)
         progress.wall_seconds = perf_counter() - self.start
         progress.record()
         logger.info(
@@ -192,21 +224,24 @@ class Loop:
         last = self.progress.history["n_samples_seen"][-1]
         return int(np.count_nonzero(to_host(self.state.last_used) <= last))
 
-    def _keep(self) -> str:
-        """Write a checkpoint if one is wanted; return what there is to say about it."""
+    def _write_checkpoint(self) -> str:
+        """Write a checkpoint, if the fit has checkpoints; return a sentence about it."""
         if self.manager is None:
             return ""
         self.solver.check()
-        return self.manager.try_to_write(self.state, self.progress, self._seen())
+        return self.manager.try_to_write(*self._to_be_written())
+
+    def _to_be_written(self) -> tuple[State, Progress, float, Ints | None]:
+        return self.state, self.progress, self.config.penalty.alpha, self._seen()
 
     @contextmanager
-    def _keeping_on_error(self) -> Iterator[None]:
-        """Write a checkpoint if something goes wrong that leaves the state as it was."""
+    def _checkpoint_on_error(self) -> Iterator[None]:
+        """Write a checkpoint after an error that left the state as it was."""
         try:
             yield
         except Exception as error:
             if self.manager is not None:
-                error.add_note(self._keep())
+                error.add_note(self._write_checkpoint())
             raise
 
     def _seen(self) -> Ints | None:

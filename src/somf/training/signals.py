@@ -1,4 +1,4 @@
-"""Ctrl-C and other signals, kept waiting until it is a good moment."""
+"""Ctrl-C and other signals, deferred until the state of a fit is consistent."""
 
 import signal
 import threading
@@ -9,38 +9,38 @@ from typing import Any, Self
 
 
 class Interrupted(BaseException):
-    """A signal has come at a moment when it was welcome."""
+    """A signal has arrived inside `SignalGuard.interruptible`."""
 
 
 class SignalGuard:
-    """Keeps signals waiting for as long as the context lasts, or until `deliver` is called.
+    """Defers signals while the context lasts, or until `deliver` is called.
 
-    Only the main thread gets signals; elsewhere nothing happens, and neither does with signals
-    that are ignored.
+    Only the main thread receives signals; in other threads the guard does nothing. Signals that
+    are ignored stay ignored.
 
     Parameters
     ----------
     *signals : int
-    impatient : bool
-        Whether a signal that comes again while it waits is delivered at once, whatever is going on.
+    second_is_immediate : bool
+        Whether a signal that arrives again while it is deferred is delivered at once.
 
     Attributes
     ----------
-    waiting : list of int
-        The signals that have come.
+    pending : list of int
+        The signals that have arrived.
     """
 
-    def __init__(self, *signals: int, impatient: bool = False) -> None:
-        self.signals, self.impatient = signals, impatient
-        self.waiting: list[int] = []
+    def __init__(self, *signals: int, second_is_immediate: bool = False) -> None:
+        self.signals, self.second_is_immediate = signals, second_is_immediate
+        self.pending: list[int] = []
         self._handlers: dict[int, Any] = {}
-        self._are_welcome = False
+        self._is_interruptible = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for signum in self.signals:
                 if signal.getsignal(signum) not in (signal.SIG_IGN, None):
-                    self._handlers[signum] = signal.signal(signum, self._note)
+                    self._handlers[signum] = signal.signal(signum, self._receive)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -49,33 +49,33 @@ class SignalGuard:
         self.deliver()
 
     @contextmanager
-    def welcome(self) -> Iterator[None]:
-        """Let a signal break off what is going on, by `Interrupted`; it waits on for `deliver`."""
-        self._are_welcome = True
+    def interruptible(self) -> Iterator[None]:
+        """Let a signal raise `Interrupted` inside this context; it stays pending for `deliver`."""
+        self._is_interruptible = True
         try:
-            if self.waiting:
+            if self.pending:
                 raise Interrupted
             yield
         finally:
-            self._are_welcome = False
+            self._is_interruptible = False
 
     def deliver(self) -> None:
-        """Do what the signals that have come would have done."""
-        while self.waiting:
-            self._deliver(self.waiting.pop(0), None)
+        """Call the handlers that were there before, for all pending signals."""
+        while self.pending:
+            self._deliver(self.pending.pop(0), None)
 
-    def _note(self, signum: int, frame: FrameType | None) -> None:
-        if signum not in self.waiting:
-            self.waiting.append(signum)
-            if self._are_welcome:
+    def _receive(self, signum: int, frame: FrameType | None) -> None:
+        if signum not in self.pending:
+            self.pending.append(signum)
+            if self._is_interruptible:
                 raise Interrupted
-        elif self.impatient:
-            self.waiting.remove(signum)
+        elif self.second_is_immediate:
+            self.pending.remove(signum)
             self._deliver(signum, frame)
 
     def _deliver(self, signum: int, frame: FrameType | None) -> None:
         handler = self._handlers[signum]
         if callable(handler):
             handler(signum, frame)
-        else:  # the system would end the process, without a chance to tidy up
+        else:  # the default action would end the process without cleaning up
             raise SystemExit(128 + signum)

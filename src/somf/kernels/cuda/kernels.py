@@ -58,6 +58,8 @@ LARGEST_SHARE = 0.4
 
 def to_device(array: Matrix) -> Any:
     """See `Kernels.to_device`. A sparse minibatch is made dense there, where memory is fast."""
+    if isinstance(array, torch.Tensor):
+        return array
     if isinstance(array, np.ndarray):
         return _uploaded(array)
     entries = sp.coo_array(array)
@@ -89,7 +91,8 @@ def copy_async(array: Any) -> Callable[[], Array | None]:
 
 def store(array: Any) -> Any:
     """See `Kernels.store`."""
-    return _uploaded(array) if has_room(array.nbytes) else array
+    is_here = isinstance(array, torch.Tensor)
+    return array if is_here or not has_room(array.nbytes) else _uploaded(array)
 
 
 def zeros(shape: tuple[int, ...], like: Any) -> Any:

@@ -1,0 +1,103 @@
+"""A check of states from files: can a fit have reached them."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from somf.algorithm.config import AUTO, Config
+from somf.algorithm.masks import masks_for
+from somf.algorithm.schedule import lowered
+from somf.algorithm.state import State
+from somf.typing import Array, Ints
+
+INTEGERS = {"last_used", "patience", "n_users", "memory.ids", "memory.n_visits"}
+"""Arrays of a state that hold integers; all others hold floats."""
+
+ENTRIES_AT_ONCE = 2**22
+"""Entries of an array that are checked at once: those of samples may be larger than memory."""
+
+
+def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[Any]) -> None:
+    """Raise ValueError unless a fit can have reached a state.
+
+    Parameters
+    ----------
+    config : Config
+        Of the fit.
+    state : State
+        On the host, as it was read from a file.
+    n_features : int
+    dtype : numpy.dtype
+        The floating type of the fit.
+    """
+    D = state.D
+    if D.shape != (n_features, config.n_components) or D.dtype != dtype:
+        raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
+    if not all(0 <= counter < 2**63 for counter in state.counters().values()):
+        raise ValueError("its counters are negative or too large")
+    if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
+        raise ValueError(f"its reduction has been halved {state.n_halvings} times")
+    masks = masks_for(config, n_features, state.seed)
+    order = masks.permutation
+    features = None if order is None else [order[block] for block in masks.blocks]
+    if not _is_permutation_of_blocks(state.permutation, features):
+        raise ValueError("the permutation of its state is not that of its seed")
+    is_united = state.n_halvings > 0 and lowered(masks.reduction, state.n_halvings) == 1.0
+    n_blocks = 1 if is_united else len(masks.blocks)
+    averages = config.estimator_in_use == "averaged" and not is_united
+    per_gram = n_blocks if config.masks == "blocks" else config.n_components**2
+    _check_arrays(state, n_blocks, per_gram if averages else 0)
+
+
+def _check_arrays(state: State, n_blocks: int, gram_size: int) -> None:
+    """Check shapes, types and finiteness of all arrays but the permutation."""
+    (p, k), R = state.D.shape, n_blocks
+    n = 0 if state.memory is None else len(state.memory.ids)
+    shapes = {
+        "D": (p, k),
+        "B": (p, k),
+        "C": (k, k),
+        "norms": (R, k),
+        "grams": (R, k, k),
+        "aged_grams": (R, k, k),
+        "last_used": (k,),
+        "patience": (k,),
+        "n_users": (k,),
+        "memory.ids": (n,),
+        "memory.n_visits": (n,),
+        "memory.beta": (n, k if gram_size else 0),
+        "memory.sq_norm": (n,),
+        "memory.gram": (n, gram_size),
+        "memory.code": (n, k),
+    }
+    arrays = state.arrays()
+    arrays.pop("permutation", None)
+    for name, array in arrays.items():
+        dtype = np.dtype(np.int64) if name in INTEGERS else state.D.dtype
+        if array.shape != shapes[name] or array.dtype != dtype:
+            raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
+        if name not in INTEGERS and not _all_finite(array):
+            raise ValueError(f"{name} of its state must be finite")
+    if state.memory is not None and (
+        len(np.unique(state.memory.ids)) < n or state.memory.n_visits.min(initial=0) < 0
+    ):
+        raise ValueError("its state remembers samples that cannot be")
+
+
+def _is_permutation_of_blocks(permutation: Array | None, features: list[Ints] | None) -> bool:
+    """Return whether a permutation has the features of every block in that block.
+
+    Older versions had another order inside a block.
+    """
+    if permutation is None or features is None:
+        return permutation is None and features is None
+    if permutation.shape != (sum(map(len, features)),):
+        return False
+    found = np.split(permutation, np.cumsum([len(block) for block in features])[:-1])
+    return all(np.array_equal(np.sort(a), b) for a, b in zip(found, features, strict=True))
+
+
+def _all_finite(array: Array) -> bool:
+    step = max(1, ENTRIES_AT_ONCE // max(1, math.prod(array.shape[1:])))
+    return all(np.isfinite(array[i : i + step]).all() for i in range(0, len(array), step))

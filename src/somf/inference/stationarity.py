@@ -1,0 +1,40 @@
+"""The stationarity gap: a certificate for a dictionary."""
+
+import numpy as np
+
+from somf.inference.coding import CodedChunk, Coder
+from somf.kernels.host import to_host
+from somf.penalties import AtomBall
+
+
+class Gradient:
+    """The gradient ∇f̄(D) of the objective, summed over samples.
+
+    By Danskin's theorem it is (D Σααᵀ − Σxαᵀ) / n at the optimal codes.
+
+    Parameters
+    ----------
+    coder : Coder
+        Computes the codes, to a small tolerance.
+    """
+
+    def __init__(self, coder: Coder) -> None:
+        self.kernels, self.D = coder.kernels, coder.D
+        self.B, self.C = (self.kernels.zeros(tuple(A.shape), A) for A in (coder.D, coder.G))
+        self.n_samples = 0
+
+    def add(self, chunk: CodedChunk) -> None:
+        """Add the samples of a chunk."""
+        self.kernels.accumulate(self.B, chunk.X, chunk.code, 1.0)
+        self.kernels.accumulate(self.C, chunk.code, chunk.code, 1.0)
+        self.n_samples += len(chunk.code)
+
+    def stationarity_gap(self, ball: AtomBall) -> float:
+        """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.
+
+        The maximum is a sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at
+        stationary points.
+        """
+        D, gradient = to_host(self.D), to_host((self.D @ self.C - self.B) / self.n_samples)
+        here = np.einsum("ij,ij->j", gradient, D)
+        return float((here + ball.support(-gradient)).sum(dtype=np.float64))

@@ -1,0 +1,160 @@
+"""`fit` and `partial_fit`, from checked parameters and an opened source to a learned state."""
+
+import signal
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from somf.algorithm.solver import Solver
+from somf.algorithm.state import State
+from somf.algorithm.state_check import check_state
+from somf.data import Loader, Source, loader_for
+from somf.kernels import kernels_for
+from somf.kernels.cpu.threads import threads
+from somf.training.alpha_search import resolve_alpha
+from somf.training.callbacks import Progress
+from somf.training.checkpoint import CheckpointManager, ResumePoint
+from somf.training.config import TrainingConfig
+from somf.training.identity import FitIdentity
+from somf.training.loop import Loop, ValidationSet
+from somf.training.minibatches import one_pass
+from somf.training.progress_bar import progress_bar
+from somf.training.signals import SignalGuard
+from somf.training.start import Split, hold_out, start
+from somf.typing import History, Ints
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a fit has learned.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+        With λ known.
+    state : State
+        On the device of the configuration.
+    history : dict of lists
+    """
+
+    config: TrainingConfig
+    state: State
+    history: History
+
+
+def fit(
+    config: TrainingConfig,
+    source: Source,
+    validation: Any,
+    seed: int,
+    identity: FitIdentity | None,
+) -> Fit:
+    """Learn a dictionary in some epochs over a source, or go on from a checkpoint.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+    source : Source
+    validation : float, data or None
+        See `hold_out`.
+    seed : int
+        That of a checkpoint takes precedence.
+    identity : FitIdentity or None
+        Needed where the configuration asks for checkpoints.
+    """
+    manager, resumed = None, None
+    if config.checkpoint is not None and identity is not None:
+        manager = CheckpointManager(config.checkpoint, identity)
+        dtype = config.dtype_for(source.dtype)
+        check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+        resumed = manager.resume(source.shape[0], check)
+    if resumed is not None:
+        seed = resumed.state.seed
+    split = hold_out(source, validation, seed)
+    kernels = kernels_for(config.device)
+    with ExitStack() as stack:
+        stack.enter_context(threads(config.n_threads))
+        stack.enter_context(kernels.explain_out_of_memory())
+        callbacks = list(config.callbacks)
+        if config.verbose:
+            callbacks.append(stack.enter_context(progress_bar()))
+        if resumed is None:
+            config = resolve_alpha(config, source, split.ids, seed)
+            state = start(config, source, split.ids, seed, is_finite=True)
+            progress = Progress()
+        else:
+            config, state, progress = _at(resumed, config)
+        loader = _loader(config, source, state, non_negative=config.is_non_negative)
+        held_out = _validation_set(config, source, state, split)
+        loop = Loop(config, state, loader, split.ids, held_out, callbacks, manager, progress)
+        return Fit(config, state, loop.run())
+
+
+def _at(resumed: ResumePoint, config: TrainingConfig) -> tuple[TrainingConfig, State, Progress]:
+    state = resumed.state.on_device(kernels_for(config.device))
+    return config.with_alpha(resumed.alpha), state, resumed.progress
+
+
+def _validation_set(
+    config: TrainingConfig, source: Source, state: State, split: Split
+) -> ValidationSet | None:
+    if split.validation is None:
+        return None
+    name = "X" if split.validation is source else "validation"
+    loader = _loader(config, split.validation, state, name=name)
+    return ValidationSet(loader, split.validation_ids)
+
+
+def _loader(config: TrainingConfig, source: Source, state: State, **options: Any) -> Loader:
+    """Return the loader of minibatches in the form that a state needs; see `Loader` for options."""
+    return loader_for(config.device, source, state.dtype, state.permutation, **options)
+
+
+def partial_fit(
+    config: TrainingConfig,
+    source: Source,
+    sample_ids: Ints | None,
+    seed: int,
+    state: State | None,
+    adopt: Callable[[TrainingConfig, State], None],
+) -> None:
+    """Learn from samples in their order, each minibatch read once.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+    source : Source
+    sample_ids : ndarray of shape (n,), or None
+        The names by which samples are remembered.
+    seed : int
+        For a new state.
+    state : State or None
+        Changed in place; None begins a new one.
+    adopt : callable
+        Called with the configuration, with λ known, and the state after at least one step, also
+        if an error or Ctrl-C ends the pass: what was learned until then is kept.
+    """
+    kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
+    with threads(config.n_threads), kernels.explain_out_of_memory():
+        if state is None:
+            config = resolve_alpha(config, source, ids, seed)
+            state = start(config, source, ids, seed, is_finite=False)
+        state = state.on_device(kernels)
+        slots = None
+        if state.memory is not None and sample_ids is not None:
+            with SignalGuard(signal.SIGINT):
+                slots = state.memory.slots(sample_ids, kernels)
+        loader = _loader(config, source, state, non_negative=config.is_non_negative)
+        solver, n_iter = Solver(config, state), state.n_iter
+        try:
+            for minibatch in one_pass(loader, ids, config.batch_size):
+                with SignalGuard(signal.SIGINT):  # a step is done as a whole, or not at all
+                    solver.step(minibatch.X, None if slots is None else slots[minibatch.ids])
+            solver.check()
+        finally:
+            if state.n_iter > n_iter:
+                adopt(config, state)
