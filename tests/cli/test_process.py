@@ -151,7 +151,7 @@ def test_how_to_resume_is_told_also_beside_a_progress_bar():
     said = ""
     while "/s" not in said:  # the rate, which a bar has only once learning goes on
         said += os.read(terminal, 2**16).decode()
-    assert "looking for alpha on 300 samples" in said
+    assert "searching alpha on 300 samples" in said
     process.send_signal(signal.SIGINT)
     said = everything_from(terminal)
     end(process, 130)

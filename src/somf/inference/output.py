@@ -1,4 +1,4 @@
-"""Where codes go, a chunk at a time: into an array, a file, or a sparse matrix."""
+"""Outputs of `transform`, written a chunk at a time: an array, a file, or a sparse matrix."""
 
 import os
 import secrets
@@ -15,7 +15,7 @@ from somf.typing import Array
 
 
 class DenseCodes:
-    """Codes as rows of something that has a shape and takes slices of rows.
+    """Codes written into slices of rows of an array-like object.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class DenseCodes:
 
 
 class SparseCodes:
-    """Codes as a CSR array, of which only the entries that are not zero are ever held."""
+    """Codes as a CSR array; only entries that are not zero are held in memory."""
 
     def __init__(self) -> None:
         self.parts: list[sp.csr_array] = []
@@ -51,12 +51,12 @@ class SparseCodes:
 def codes_into(
     out: Any, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
 ) -> Iterator[DenseCodes | SparseCodes]:
-    """Give something to append codes to; a file has its name only when all of them are written.
+    """Give an object to append codes to; a file gets its name when all of them are written.
 
     Parameters
     ----------
     out : None, array-like of shape (n, k) or path-like
-        Nothing given, what to write into, or a file: ``.npy`` or ``.zarr``, sparse ``.npz``.
+        A new array, an array to write into, or a file: ``.npy`` or ``.zarr``, sparse ``.npz``.
     shape : tuple of (int, int)
     dtype : numpy.dtype
     sparse : bool

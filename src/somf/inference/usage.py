@@ -1,4 +1,4 @@
-"""How much samples use each atom, counted; and what follows, such as which atom comes first."""
+"""How much samples use each atom, and the order of atoms by their use."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from somf.typing import Array, Ints
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """What codes say of atoms.
+    """How much samples use each atom.
 
     Attributes
     ----------
@@ -38,7 +38,7 @@ class Usage:
 
     @property
     def is_dense(self) -> bool:
-        """Whether no code is zero, so that only sizes tell atoms apart."""
+        """Whether no code is zero, so that atoms differ only in the size of their codes."""
         return bool((self.n_users == self.n_samples).all())
 
     @property
@@ -53,7 +53,7 @@ class Usage:
 
 
 def usage_of(codes: Any) -> Usage:
-    """Count codes.
+    """Count how many samples use each atom.
 
     Parameters
     ----------

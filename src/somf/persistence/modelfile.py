@@ -1,4 +1,4 @@
-"""Fitted models as files: what goes in, and what is checked when it comes out."""
+"""Fitted models as files, and the checks of what is read from them."""
 
 import json
 import math
@@ -19,9 +19,11 @@ from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
 
 FORMAT = 3
+"""The format that is written."""
+
 READABLE = (1, 2, 3)
-"""Files of format 1 have components even if they have a state, and no checksum; those of formats 1
-and 2 have no patches, no version, and no λ but that among the parameters."""
+"""The formats that can be read. Files of format 1 have components even if they have a state, and no
+checksum; those of formats 1 and 2 have no patches, no version, and λ only among the parameters."""
 
 MALFORMED = (
     ValueError,
@@ -32,12 +34,12 @@ MALFORMED = (
     OverflowError,
     RecursionError,
 )
-"""What is raised where the content of a file is not what it should be."""
+"""The built-in errors that malformed content of a file raises when it is used."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A fitted estimator, taken apart.
+    """The parts of a fitted estimator.
 
     Attributes
     ----------
@@ -55,7 +57,7 @@ class Model:
         λ of the fit.
     n_iter, n_samples_seen : int
     fit : dict, optional
-        What `fit` needs, besides the state, to go on: the file is a checkpoint.
+        What `fit` needs, besides the state, to resume; only checkpoints have it.
     """
 
     kind: str
@@ -93,7 +95,7 @@ def save(
     path : path-like
     model : Model
     seen : ndarray of int, optional
-        The samples of which something is remembered; by default all for which there is room.
+        The samples of which the memory is written; by default all.
     previous : path-like, optional
         Where to keep the file that is replaced.
     """
@@ -131,9 +133,8 @@ def load(path: str | os.PathLike[str]) -> Model:
         fields = json.loads(text)
         if type(fields["format"]) is not int or fields["format"] not in READABLE:
             raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
-        params = dict(fields["params"]) | {
-            "checkpoint": None
-        }  # a file is not to say where to write
+        # A file must not decide where a later fit writes its checkpoints.
+        params = dict(fields["params"]) | {"checkpoint": None}
         if "init" in tensors:
             params["init"] = tensors.pop("init")
         counters = fields["counters"]
@@ -155,7 +156,7 @@ def load(path: str | os.PathLike[str]) -> Model:
 
 
 def version_of(path: str | os.PathLike[str]) -> str | None:
-    """Return the version of somf that wrote a file, where it says so; the arrays are not read."""
+    """Return the version of somf that wrote a file, if the file has it; arrays are not read."""
     text = tensorfile.read_text(path)
     with refuse_malformed(path):
         found = json.loads(text).get("version")
@@ -163,7 +164,7 @@ def version_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file says of itself that it is a checkpoint; the arrays are not read."""
+    """Return whether the header of a file is that of a checkpoint; arrays are not read."""
     text = tensorfile.read_text(path)
     with refuse_malformed(path):
         return json.loads(text).get("fit") is not None
@@ -171,7 +172,7 @@ def is_checkpoint(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def refuse_malformed(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise DamagedFileError, with the name of the file, if its content makes no sense."""
+    """Raise DamagedFileError, with the name of the file, if its content is malformed."""
     try:
         yield
     except MALFORMED as error:
@@ -180,12 +181,12 @@ def refuse_malformed(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def plain(params: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters as something that JSON can hold, without those that it cannot."""
+    """Return parameters as JSON can hold them, without those that it cannot hold."""
     return {name: _plain(name, value) for name, value in params.items()}
 
 
 def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return room for an array; what is remembered of samples may be larger than memory."""
+    """Return an array to read into; the memory of samples may be larger than main memory."""
     if name.startswith("state.memory."):
         return scratch_zeros(shape, dtype)
     return np.empty(shape, dtype)
@@ -265,7 +266,7 @@ def _count(value: Any) -> int:
 
 
 def _floating(init: Any) -> Array:
-    """Return an array in a type that files have."""
+    """Return an array in a floating type that files have."""
     array = np.asarray(init)
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
 
@@ -274,7 +275,7 @@ def _plain(name: str, value: Any) -> Any:
     if name == "callbacks":
         return []
     if name == "checkpoint" or (name == "init" and not isinstance(value, str)):
-        return None  # an array is saved as such
+        return None  # an array is saved as a tensor
     if name == "dtype" and value is not None:
         return np.dtype(value).name
     if isinstance(value, np.generic):
