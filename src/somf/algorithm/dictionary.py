@@ -36,12 +36,12 @@ def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) 
     p = samples.shape[1]
     D = np.zeros((p, n_components), dtype=samples.dtype)
     D[:, : len(samples)] = samples[:n_components].T
-    D = ball.stretch(D)
+    D = ball.normalise(D)
     empty = np.flatnonzero(~D.any(axis=0))
     if empty.size:
         rng = generator(seed, "atoms")
         directions = rng.standard_normal((p, empty.size)).astype(D.dtype)
-        D[:, empty] = ball.stretch(np.abs(directions) if ball.positive else directions)
+        D[:, empty] = ball.normalise(np.abs(directions) if ball.positive else directions)
     return D
 
 
@@ -115,7 +115,7 @@ class Dictionary:
             return False
         worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
         rows = to_host(X[worst]) if not isinstance(X, sp.csc_array) else X[worst].toarray()
-        fresh = self.ball.stretch(rows.T)
+        fresh = self.ball.normalise(rows.T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
         if atoms.size == 0:

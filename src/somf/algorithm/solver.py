@@ -198,7 +198,7 @@ class Solver:
         """Return the memory of samples that have never been seen."""
 
         def zeros(*shape: int) -> Array:
-            return self.kernels.scratch((len(ids), *shape), self.state.C)
+            return self.kernels.store_zeros((len(ids), *shape), self.state.C)
 
         return SampleMemory.blank(ids, self.config.n_components, self.remembered_gram_size, zeros)
 

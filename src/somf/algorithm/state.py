@@ -178,7 +178,7 @@ class State:
     def on_device(self, kernels: Kernels) -> "State":
         """Return the state with its arrays on a device, those of samples if there is room."""
         arrays = {name: kernels.to_device(getattr(self, name)) for name in ON_DEVICE}
-        return replace(self, memory=self._memory_in(kernels.store), **arrays)  # type: ignore[arg-type] # names of arrays
+        return replace(self, memory=self._memory_in(kernels.to_store), **arrays)  # type: ignore[arg-type] # names of arrays
 
     def on_host(self) -> "State":
         """Return the state with its arrays in the memory of the host."""

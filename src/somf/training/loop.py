@@ -153,9 +153,9 @@ class Loop:
 
     def _learn_and_compile(self, batch: Ints, minibatches: Iterator[Matrix]) -> float:
         """Learn; return the seconds of it that went into compiling kernels."""
-        from somf.kernels.cpu.jit import compilation_watched  # Numba is slow to import
+        from somf.kernels.cpu.jit import compilation_timer  # Numba is slow to import
 
-        with compilation_watched() as seconds:
+        with compilation_timer() as seconds:
             self._learn(batch, minibatches)
         if seconds() > 0:
             logger.info(
