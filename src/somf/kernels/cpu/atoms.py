@@ -38,7 +38,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 
 def _atom_blocks(n_atoms: int, size: int) -> list[slice]:
-    """Cut atoms into blocks of the given size; a rest of up to half a block joins the last block."""
+    """Cut atoms into blocks of the given size; a rest of up to half a block joins the last one."""
     edges = [*range(0, max(n_atoms - size // 2, 1), size), n_atoms]
     return [slice(a, b) for a, b in pairwise(edges)]
 
@@ -176,11 +176,9 @@ def _update_in_any_ball(
     for J in _atom_blocks(C.shape[0], ATOMS_PER_PANEL):
         atoms = np.empty((J.stop - J.start, q), dtype=D.dtype)
         residual = np.empty_like(atoms)
-        within = np.ascontiguousarray(C[J, J])
+        C_J = np.ascontiguousarray(C[J, J])
         pool.run(partial(_read_panel, pool, D, B, C, rows, J, atoms, residual))
-        _sweep_panel(
-            atoms, residual, within, budget[J], min_curvature, ball.l1_ratio, ball.positive
-        )
+        _sweep_panel(atoms, residual, C_J, budget[J], min_curvature, ball.l1_ratio, ball.positive)
         pool.run(partial(_write_panel, pool, D, rows, J, atoms))
 
 

@@ -164,7 +164,7 @@ def _load_gram_rows(gram, j, column, M: tl.constexpr):
 
 @triton.jit
 def _load_atom(couplings, stride, steps, usable, budget, j, atom):
-    """Return the couplings of atom j to earlier atoms, its step, its budget, and if it is usable."""
+    """Return the couplings of atom j to earlier atoms, its step, its budget, and its usability."""
     coupling = tl.load(couplings + atom * stride + j, mask=atom < j, other=0.0)
     return coupling, tl.load(steps + j), tl.load(budget + j), tl.load(usable + j)
 

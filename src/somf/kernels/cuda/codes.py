@@ -1,4 +1,4 @@
-"""Codes on a GPU: one Triton program per sample, which keeps the vectors of length k in registers."""
+"""Codes on a GPU: one Triton program per sample, with its vectors of length k in registers."""
 
 from functools import lru_cache
 from typing import Any
@@ -69,7 +69,7 @@ def solve_codes(
 
 @lru_cache(maxsize=64)
 def _settings(l1: float, l2: float, tol: float, dtype: torch.dtype, device: torch.device) -> Any:
-    """Return (l1, l2, tol, ε) as a tensor; as plain arguments Triton would round them to float32."""
+    """Return (l1, l2, tol, ε) as a tensor: Triton would round plain arguments to float32."""
     return torch.tensor([l1, l2, tol, torch.finfo(dtype).eps], dtype=dtype, device=device)
 
 
