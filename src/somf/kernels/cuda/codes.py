@@ -118,12 +118,9 @@ def _descend(
     HAS_L2: tl.constexpr,
     K: tl.constexpr,
 ):
-    """Solve the code of one sample by greedy coordinate descent.
+    """Solve the code of one sample; `code`, `objective` and `gap` are overwritten.
 
-    `code`, `objective` and `gap` are overwritten; `nonzero_index` and `nonzero_value` are buffers.
-    g = β − Gα is kept up to date. Each update moves the coordinate with the largest decrease, at
-    the cost of one row of G; coordinates that stay cost nothing. Nearly collinear atoms would take
-    thousands of updates; Newton steps on the support, every few rounds, avoid that.
+    `nonzero_index` and `nonzero_value`, of shape (b, k + ROWS_AT_ONCE), are buffers.
     """
     i = tl.program_id(0).to(tl.int64)
     G = grams + i * gram_stride
@@ -137,13 +134,65 @@ def _descend(
     b = tl.load(beta + i * k + index, mask=is_atom, other=0.0)
     sq = tl.load(sq_norm + i)
     diagonal = tl.load(G + index * (k + 1), mask=is_atom, other=0.0)
-    curvature = diagonal + l2
     a = tl.load(code + i * k + index, mask=is_atom, other=0.0)
+    a, g = _minimise(
+        G,
+        b,
+        sq,
+        a,
+        diagonal,
+        index,
+        k,
+        l1,
+        l2,
+        tol,
+        eps,
+        max_rounds,
+        nonzero_index,
+        nonzero_value,
+        POSITIVE,
+        HAS_L1,
+        HAS_L2,
+        K,
+    )
+    f, distance = _certificate(b, g, a, diagonal, sq, l1, l2, POSITIVE, HAS_L1, HAS_L2)
+    tl.store(code + i * k + index, a, mask=is_atom)
+    tl.store(objective + i, f)
+    tl.store(gap + i, distance)
+
+
+@triton.jit
+def _minimise(
+    G,
+    b,
+    sq,
+    a,
+    diagonal,
+    index,
+    k,
+    l1,
+    l2,
+    tol,
+    eps,
+    max_rounds,
+    nonzero_index,
+    nonzero_value,
+    POSITIVE: tl.constexpr,
+    HAS_L1: tl.constexpr,
+    HAS_L2: tl.constexpr,
+    K: tl.constexpr,
+):
+    """Return the optimal code and its g = β − Gα, by greedy coordinate descent from the code `a`.
+
+    g is kept up to date. Each update moves the coordinate with the largest decrease, at the cost of
+    one row of G; coordinates that stay cost nothing. Nearly collinear atoms would take thousands of
+    updates; Newton steps on the support, every few rounds, avoid that.
+    """
+    curvature = diagonal + l2
     if max_rounds > 0:
         a = tl.where(curvature > 0, a, 0.0)
     g = b - _times_gram(G, a, index, k, nonzero_index, nonzero_value, K)
     bound = _coefficient_bound(sq, l1, l2, HAS_L1, HAS_L2)
-
     n_rounds = 0
     running = max_rounds > 0
     while running:
@@ -159,11 +208,7 @@ def _descend(
                 G, g, a, index, k, l1, l2, bound, diagonal, eps, nonzero_index, nonzero_value, K
             )
             g = b - _times_gram(G, a, index, k, nonzero_index, nonzero_value, K)
-
-    f, distance = _certificate(b, g, a, diagonal, sq, l1, l2, POSITIVE, HAS_L1, HAS_L2)
-    tl.store(code + i * k + index, a, mask=is_atom)
-    tl.store(objective + i, f)
-    tl.store(gap + i, distance)
+    return a, g
 
 
 @triton.jit
