@@ -166,7 +166,7 @@ def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[
     def shared() -> float:
         def share(n_rows: int, call: Callable[[slice], object]) -> Callable[[], object]:
             rows = (slice(0, n_rows),)
-            return lambda: pool.run(lambda t: [call(s) for s in pool.share(rows, t)])
+            return lambda: pool.run(lambda t: [call(s) for s in pool.static_chunks(rows, t)])
 
         with threads(None):
             pool = pool_for(2**60)

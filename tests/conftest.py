@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from somf.algorithm.masks import Subset
-from somf.kernels.cpu.threads import ThreadPool, _current
+from somf.kernels.cpu.threads import ThreadPool, use_pool
 from somf.typing import Array, Ints
 
 
@@ -36,9 +36,8 @@ def listed(subset: Subset) -> Ints:
 @pytest.fixture(params=[1, 3], ids=["alone", "shared"])
 def shared_pool(request, monkeypatch):
     """Let threads share even the smallest work."""
-    monkeypatch.setattr("somf.kernels.cpu.threads.SMALLEST_SHARED_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
     pool = ThreadPool(request.param)
-    token = _current.set(pool)
-    yield pool
-    _current.reset(token)
+    with use_pool(pool):
+        yield pool
     pool.close()

@@ -1,4 +1,4 @@
-"""Values, projections and support functions, by what defines them."""
+"""Penalties, projections and support functions satisfy their definitions."""
 
 import numpy as np
 import pytest
@@ -16,10 +16,11 @@ radii = st.sampled_from([0.0, 1.0]) | st.floats(1e-3, 5)
 
 
 def feasible_points(ball, radius, size, seed=0):
+    """Return random points of the ball as columns."""
     rng = np.random.default_rng(seed)
     points = rng.standard_normal((size, 50)) * (rng.random((size, 50)) < 0.5)
-    points = ball.stretch(points) * rng.random(50)
-    # ‖s d‖ ≤ s ‖d‖ for s ≤ 1, so this fits into any smaller radius too.
+    points = ball.normalise(points) * rng.random(50)
+    # ‖s d‖ ≤ s ‖d‖ for s ≤ 1, so the points are feasible for a smaller radius too.
     return points * min(radius, 1.0)
 
 
@@ -29,14 +30,14 @@ def test_a_projection_is_feasible_and_the_nearest_point(ball, u, radius):
     v = ball.project(u, radius)
     assert ball.norm(v[:, None])[0] <= radius + 1e-9
     assert not ball.positive or (v >= 0).all()
-    # v is the projection of u onto a convex set iff ⟨u − v, d − v⟩ ≤ 0 for all d in it.
+    # v is the projection of u onto a convex set iff ⟨u − v, d − v⟩ ≤ 0 for all d in the set.
     others = feasible_points(ball, radius, len(u))
     assert ((u - v) @ (others - v[:, None])).max() <= 1e-7 * (1 + np.abs(u).max())
 
 
 @given(balls, vectors, radii)
 @settings(deadline=None)
-def test_projecting_twice_is_projecting_once(ball, u, radius):
+def test_a_second_projection_changes_nothing(ball, u, radius):
     once = ball.project(u, radius)
     np.testing.assert_allclose(ball.project(once, radius), once, atol=1e-9)
 
@@ -44,13 +45,13 @@ def test_projecting_twice_is_projecting_once(ball, u, radius):
 @given(balls, vectors)
 @settings(deadline=None)
 def test_a_feasible_point_is_its_own_projection(ball, u):
-    inside = ball.stretch(u[:, None])[:, 0] * 0.999
+    inside = ball.normalise(u[:, None])[:, 0] * 0.999
     np.testing.assert_array_equal(ball.project(inside), inside)
 
 
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("mu", [0.0, 0.5, 1.0])
-def test_nothing_but_zero_fits_into_no_budget(mu, positive):
+def test_the_projection_is_zero_without_a_budget(mu, positive):
     ball = AtomBall(mu, positive)
     assert not ball.project(np.array([1.0, -2.0, 0.5]), 0.0).any()
     assert not ball.project(np.array([1.0, -2.0, 0.5]), -1e-9).any()
@@ -60,11 +61,11 @@ def test_nothing_but_zero_fits_into_no_budget(mu, positive):
     balls, arrays(np.float64, st.tuples(st.integers(1, 12), st.integers(1, 3)), elements=entries)
 )
 @settings(max_examples=200, deadline=None)
-def test_the_support_function_is_the_largest_product_with_the_ball(ball, Z):
+def test_the_support_function_is_the_largest_inner_product_with_the_ball(ball, Z):
     support = ball.support(Z)
     others = feasible_points(ball, 1.0, len(Z))
     assert (Z.T @ others <= support[:, None] + 1e-9).all()
-    # The maximum is attained: projecting ever larger multiples of z converges to a maximiser.
+    # The projections of larger and larger multiples of z converge to a maximiser.
     for z, expected in zip(Z.T, support, strict=True):
         best = z @ ball.project(1e7 * z)
         assert best >= expected - 1e-4 * (1 + abs(expected))
@@ -79,11 +80,11 @@ def test_the_support_function_of_a_norm_ball_is_the_dual_norm(mu):
 
 @given(balls, vectors)
 @settings(deadline=None)
-def test_stretching_gives_norm_one_unless_nothing_is_left(ball, u):
-    stretched = ball.stretch(u[:, None])
+def test_normalised_columns_have_norm_one_unless_they_are_zero(ball, u):
+    normalised = ball.normalise(u[:, None])
     left = np.maximum(u, 0) if ball.positive else u
     expected = 1.0 if left.any() else 0.0
-    np.testing.assert_allclose(ball.norm(stretched), expected, atol=1e-9)
+    np.testing.assert_allclose(ball.norm(normalised), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.5, 1.0])
@@ -91,7 +92,7 @@ def test_float32_stays_float32(mu):
     ball = AtomBall(mu, False)
     u = np.array([3.0, -4.0], dtype=np.float32)
     assert ball.project(u).dtype == np.float32
-    assert ball.stretch(u[:, None]).dtype == np.float32
+    assert ball.normalise(u[:, None]).dtype == np.float32
     assert ball.norm(u[:, None]).dtype == np.float32
 
 

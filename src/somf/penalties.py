@@ -4,8 +4,8 @@ r"""The penalty Ω on codes and the ball 𝒞 of atoms.
     λ Ω(α) = λ (ν ‖α‖_1 + (1-ν) ‖α‖_2^2), \qquad
     ‖d‖ = μ ‖d‖_1 + (1-μ) ‖d‖_2^2 ≤ 1,
 
-either of them possibly with the constraint that all entries are non-negative. The functions here
-are plain NumPy; the kernels have fast versions of those that an iteration calls.
+either of them also with the constraint that all entries are non-negative. The functions here are
+plain NumPy; the kernels have fast versions of those that an iteration calls.
 """
 
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ class CodePenalty:
 
 @dataclass(frozen=True)
 class AtomBall:
-    """The convex set in which every atom lives.
+    """The convex set that contains every atom.
 
     Parameters
     ----------
@@ -96,17 +96,17 @@ class AtomBall:
     def project(self, u: Array, radius: float = 1.0) -> Array:
         """Return the point nearest to `u` whose norm is at most `radius`.
 
-        By the optimality condition it is soft(u, θμ) / (1 + 2θ(1−μ)) for the multiplier θ ≥ 0 at
+        By the optimality condition it is soft(u, θμ) / (1 + 2θ(1−μ)), with the multiplier θ ≥ 0 at
         which the norm equals the radius. On the support, of size m and sums s₁ = Σ|u|, s₂ = Σu²,
-        that equation reads (1−μ)θ² + θ = (μ s₁ + (1−μ) s₂ − radius) / (m μ² + 4 radius (1−μ)).
-        Any superset of the support gives too small a θ, so one may start from all entries and
-        drop those that fall to zero until none does.
+        θ solves (1−μ)θ² + θ = (μ s₁ + (1−μ) s₂ − radius) / (m μ² + 4 radius (1−μ)). A superset of
+        the support gives too small a θ. The loop therefore starts with all entries and drops those
+        that become zero, until none does.
 
         Parameters
         ----------
         u : ndarray of shape (q,)
         radius : float
-            The budget; nothing but zero fits where it is not positive.
+            The budget. If it is not positive, the projection is zero.
 
         Returns
         -------
@@ -133,10 +133,11 @@ class AtomBall:
         return np.copysign(shrunk, u).astype(u.dtype)
 
     def support(self, Z: Array) -> Array:
-        """Return max ⟨z, d⟩ over the ball, for every column z (the dual norm where μ is 0 or 1).
+        """Return the support function, max ⟨z, d⟩ over all d in the ball, for every column z.
 
-        The maximiser is soft(z, ημ) / (2η(1−μ)) with η² = Σz² / (m μ² + 4(1−μ)), sums over its
-        support of size m, and the maximum is η + Σ(|z| − ημ)² / (4η(1−μ)).
+        For μ = 0 and μ = 1 it is the dual norm. The maximiser is soft(z, ημ) / (2η(1−μ)) with
+        η² = Σz² / (m μ² + 4(1−μ)), and the maximum is η + Σ(|z| − ημ)² / (4η(1−μ)). Both sums are
+        over the support of the maximiser, of size m.
 
         Parameters
         ----------
@@ -150,18 +151,29 @@ class AtomBall:
         magnitude = np.maximum(Z, 0) if self.positive else np.abs(Z)
         if c == 0.0:
             return np.asarray(magnitude.max(axis=0))
-        # Positively homogeneous: divide by the largest entry, so that no square vanishes.
+        # The function is positively homogeneous: scale by the largest entry against underflow.
         top = magnitude.max(axis=0)
         scaled = (magnitude / np.where(top > 0, top, 1)).T
         return np.array(
             [t * _elastic_support(z[z > 0], mu, c) for t, z in zip(top, scaled, strict=True)]
         )
 
-    def stretch(self, D: Array) -> Array:
-        """Scale every column, made non-negative first if need be, to norm one; zero stays zero."""
+    def normalise(self, D: Array) -> Array:
+        """Return the columns of D scaled to norm one; zero columns stay zero.
+
+        In a non-negative ball, negative entries become zero first.
+
+        Parameters
+        ----------
+        D : ndarray of shape (q, k)
+
+        Returns
+        -------
+        D : ndarray of shape (q, k)
+        """
         mu, c = self.l1_ratio, 1.0 - self.l1_ratio
         D = np.maximum(D, 0) if self.positive else D
-        # Divide by the largest entry first, so that no square overflows or vanishes.
+        # Scale by the largest entry against overflow and underflow of the squares.
         top = np.abs(D).max(axis=0)
         D = D / np.where(top > 0, top, 1)
         l1, l2 = np.abs(D).sum(axis=0), np.square(D).sum(axis=0)
@@ -171,7 +183,7 @@ class AtomBall:
 
 
 def _elastic_support(z: Array, mu: float, c: float) -> float:
-    """Return the support function of the elastic-net ball at z > 0."""
+    """Return the support function of the elastic-net ball at one z > 0, of shape (m,)."""
     eta = 0.0
     while z.size:
         eta = float(np.sqrt(np.square(z).sum() / (z.size * mu**2 + 4.0 * c)))

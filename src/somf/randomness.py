@@ -1,19 +1,19 @@
-"""Random numbers as a pure function of (seed, purpose, position): no generator state to save."""
+"""Random numbers as a function of (seed, purpose, position): a checkpoint saves no generator."""
 
 import numpy as np
 
 
 def generator(seed: int, purpose: str, *position: int) -> np.random.Generator:
-    """Return a fresh generator.
+    """Return a new generator, always the same for the same arguments.
 
     Parameters
     ----------
     seed : int
         The seed of the fit.
     purpose : str
-        What the numbers are for; streams of different purposes are independent.
+        What the numbers are for. Different purposes have independent streams.
     *position : int
-        Which draw of that purpose this is, such as an epoch or an iteration.
+        Where in the stream, such as the number of the epoch or of the iteration.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Arrays that may be larger than memory: zeros in a scratch file that is mapped."""
+"""Arrays that may be larger than memory: zeros in a memory-mapped scratch file."""
 
 import math
 import mmap
@@ -11,11 +11,11 @@ import numpy as np
 from somf.typing import Array
 
 SCRATCH_BYTES = 2**28
-"""Arrays larger than this live in a scratch file that is mapped into memory."""
+"""Arrays of more bytes than this are in a scratch file that is mapped into memory."""
 
 
 def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return zeros, in memory if they are few, else mapped from a temporary file.
+    """Return zeros, in memory up to `SCRATCH_BYTES`, else mapped from a temporary file.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         _reserve(file.fileno(), size)
         array = np.memmap(file, dtype=dtype, shape=shape)
     if hasattr(mmap, "MADV_RANDOM"):
-        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # neighbours of a sample are not wanted with it
+        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # samples come in random order
     return array
 
 
 def _reserve(file: int, size: int) -> None:
-    """Make sure that a disk has room; if it turned out later, the process would be killed."""
+    """Reserve disk space now: a write to a mapped file on a full disk kills the process."""
     if not hasattr(os, "posix_fallocate"):
         return
     try:

@@ -1,4 +1,4 @@
-"""Names for the arrays that pass between the parts."""
+"""Type aliases of the arrays that pass between modules."""
 
 from typing import Any, TypeAlias
 
@@ -13,13 +13,13 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 """Sample ids, counts, permutations."""
 
 Matrix: TypeAlias = Array | sp.csc_array
-"""A minibatch, dense (in C order) or, so that features can be picked, CSC; never anything else."""
+"""A minibatch: a dense array in C order, or CSC, whose features can be selected quickly."""
 
 Rows: TypeAlias = Array | sp.csr_array
-"""Samples as a source gives them: of any real type, dense or CSR."""
+"""Samples as a source returns them: of any real type, dense or CSR."""
 
 Slices: TypeAlias = tuple[slice, ...]
-"""Rows of D and B, in runs with a start and a stop."""
+"""Features, which are rows of D and B, as slices with a start and a stop."""
 
 History: TypeAlias = dict[str, list[float]]
 """The records of a fit: columns of equal length, one entry per record."""

@@ -255,11 +255,11 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(tmp_path, first, secon
 
 @NEEDS_CUDA
 def test_statistics_that_do_not_fit_on_the_device_stay_on_the_host(monkeypatch):
-    from somf.kernels.cuda import kernels as cuda
+    from somf.kernels.cuda import device
 
     params = {"batch_size": 6, "n_epochs": 2, "code_tol": 0.0, "random_state": 0}
     expected = DictionaryLearning(K, **params).fit(samples())
-    monkeypatch.setattr(cuda, "has_room", lambda n_bytes: False)
+    monkeypatch.setattr(device, "has_room", lambda n_bytes: False)
     model = DictionaryLearning(K, device="cuda", **params).fit(samples())
     np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
 

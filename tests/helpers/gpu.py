@@ -1,4 +1,4 @@
-"""The kernels of a GPU in tests: on a real one, or through Triton's interpreter, or not."""
+"""GPU kernels in tests: on a GPU, else under Triton's interpreter, else skipped."""
 
 import os
 from importlib.util import find_spec
@@ -10,6 +10,8 @@ import scipy.sparse as sp
 from somf.kernels.host import to_host
 
 HAS_GPU = False
+"""Whether torch finds a GPU."""
+
 if find_spec("torch") is None or find_spec("triton") is None:
     MISSING = 'torch and Triton are not installed: pip install "somf[cuda]"'
 else:
@@ -18,27 +20,30 @@ else:
     MISSING = ""
     HAS_GPU = torch.cuda.is_available()
     if not HAS_GPU:
-        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it when kernels are defined
+        os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it at the definition of a kernel
 
 NEEDS_CUDA = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+"""Marks a test that needs torch and Triton; the interpreter is enough."""
+
 NEEDS_GPU = pytest.mark.skipif(not HAS_GPU, reason="there is no NVIDIA GPU")
+"""Marks a test that needs a real GPU."""
 
 
 class CudaOnHost:
-    """The kernels of the GPU, for arrays of the host."""
+    """The GPU kernels with NumPy arrays as arguments and results."""
 
     def __getattr__(self, name):
-        from somf.kernels.cuda import kernels as cuda
+        from somf.kernels.cuda import kernels
 
         def call(*arguments):
-            placed = [
-                cuda.to_device(a) if isinstance(a, np.ndarray) or sp.issparse(a) else a
+            on_device = [
+                kernels.to_device(a) if isinstance(a, np.ndarray) or sp.issparse(a) else a
                 for a in arguments
             ]
-            result = getattr(cuda, name)(*placed)
-            for given, used in zip(arguments, placed, strict=True):
-                if isinstance(given, np.ndarray):
-                    given[...] = to_host(used)
+            result = getattr(kernels, name)(*on_device)
+            for argument, tensor in zip(arguments, on_device, strict=True):
+                if isinstance(argument, np.ndarray):
+                    argument[...] = to_host(tensor)
             if isinstance(result, tuple):
                 return tuple(map(to_host, result))
             return None if result is None else to_host(result)

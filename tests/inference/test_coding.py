@@ -51,7 +51,7 @@ def test_the_gap_is_the_largest_first_order_decrease(mu, positive_atoms):
         # An independent maximisation of ⟨−∇ⱼ, d⟩ over the ball, by brute force over directions.
         directions = np.random.default_rng(0).standard_normal((5, 20_000))
         directions[np.abs(directions) < 0.8] = 0
-        largest += (-gradient[:, j] @ ball.stretch(directions)).clip(0).max()
+        largest += (-gradient[:, j] @ ball.normalise(directions)).clip(0).max()
     expected = (gradient * D).sum() + largest
     gap = model.stationarity_gap(X)
     assert gap >= expected - 1e-6

@@ -1,8 +1,8 @@
-"""What is not worth running."""
+"""Combinations of parameters that are not worth a test."""
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out kernels of the GPU on a pool of threads, which has nothing to do with them."""
+    """Deselect GPU kernels with a thread pool, which they do not use."""
     kept, left_out = [], []
     for item in items:
         parameters = item.name.partition("[")[2].rstrip("]").split("-")

@@ -1,4 +1,4 @@
-"""Kernels of the GPU compile for one, also where there is none."""
+"""The Triton kernels compile for a GPU, also on a machine without one."""
 
 import os
 import subprocess
@@ -22,17 +22,18 @@ def compile(kernel, types, constants, n_warps):
     triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": n_warps})
 
 for real in ("*fp32", "*fp64"):
-    codes = dict.fromkeys("grams beta sq_norm code objective gap values settings".split(), real)
-    codes |= dict(gram_stride="i32", places="*i32", k="i32", max_rounds="i32")
-    for K, n_warps in ((cuda_codes.SMALLEST_WIDTH, 1), (1024, 4)):
+    reals = "grams beta sq_norm code objective gap nonzero_value settings"
+    codes = dict.fromkeys(reals.split(), real)
+    codes |= dict(gram_stride="i32", nonzero_index="*i32", k="i32", max_rounds="i32")
+    for K, n_warps in ((cuda_codes.MIN_WIDTH, 1), (1024, 4)):
         for positive, l1, l2 in ((False, True, False), (True, True, True), (True, False, False)):
             constants = dict(POSITIVE=positive, HAS_L1=l1, HAS_L2=l2, K=K)
             compile(cuda_codes._descend, codes, constants, n_warps)
     weights = dict(gram=real, couplings="*fp64", stride="i32", steps="*fp64", usable="*i1")
     weights |= dict(budget=real, weights=real, m="i32")
-    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 4)
-    del weights["m"]  # 1 is a constant to Triton
-    compile(cuda_atoms._combine, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK, m=1), 4)
+    compile(cuda_atoms._atom_weights, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK), 4)
+    del weights["m"]  # Triton treats an argument of 1 as a constant
+    compile(cuda_atoms._atom_weights, weights, dict(M=cuda_atoms.ATOMS_PER_BLOCK, m=1), 4)
     panel = dict(atoms=real, residual=real, C=real, stride="i32", usable="*i1", budget=real)
     panel |= dict(ratio="*fp64", q="i32", m="i32")
     patches = dict(corners="*i64", offsets="*i64", X=real, rounding="*fp64", p="i32")
@@ -52,7 +53,7 @@ print("all compiled")
 
 
 @NEEDS_CUDA
-def test_all_kernels_compile_for_a_gpu():
+def test_all_triton_kernels_compile_for_a_gpu():
     environment = {name: os.environ[name] for name in os.environ if name != "TRITON_INTERPRET"}
     answer = subprocess.run(
         [sys.executable, "-c", COMPILE],

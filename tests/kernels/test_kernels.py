@@ -1,5 +1,6 @@
-"""One test-suite for the kernels of all devices."""
+"""One test suite for the kernels of all devices."""
 
+import inspect
 import itertools
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from somf.kernels import kernels_for, reference
+from somf.kernels import Kernels, kernels_for, reference
 from somf.kernels.cpu import kernels as cpu
 from somf.kernels.cpu import threads
 from somf.kernels.host import to_host
@@ -16,6 +17,7 @@ from somf.penalties import AtomBall, CodePenalty
 from tests.helpers.gpu import NEEDS_CUDA, CudaOnHost
 
 CUDA = pytest.param(CudaOnHost(), marks=NEEDS_CUDA)
+DEVICES = ["reference", "cpu", pytest.param("cuda", marks=NEEDS_CUDA)]
 KERNELS = pytest.mark.parametrize(
     "kernels", [reference, cpu, CUDA], ids=["reference", "cpu", "cuda"]
 )
@@ -26,14 +28,13 @@ ROWS = (slice(3, 17), slice(20, 21), slice(30, 50))
 SIGNS = (False, True)
 
 
-@pytest.fixture(autouse=True, params=[1, 3], ids=["alone", "pool"])
+@pytest.fixture(autouse=True, params=[1, 3], ids=["serial", "pool"])
 def pool(request, monkeypatch):
-    """Run everything on one thread, and on a pool that shares even the smallest work."""
-    monkeypatch.setattr(threads, "SMALLEST_SHARED_WORK", 0)
+    """Run every test on one thread, and on a pool that divides even the smallest work."""
+    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     pool = threads.ThreadPool(request.param)
-    token = threads._current.set(pool)
-    yield
-    threads._current.reset(token)
+    with threads.use_pool(pool):
+        yield
     pool.close()
 
 
@@ -51,7 +52,7 @@ def regression(b, p, k, dtype, seed=0, shared=True):
 
 
 def kkt_violation(grams, beta, penalty, code):
-    """Return how far codes are from satisfying the optimality conditions, coordinate by coordinate.
+    """Return by how much each coefficient violates the optimality conditions.
 
     0 ∈ Gα − β + l2 α + l1 ∂‖α‖₁ (+ the normal cone of α ≥ 0).
     """
@@ -94,7 +95,7 @@ def test_codes_satisfy_the_optimality_conditions(kernels, nu, positive, alpha, s
 @settings(
     max_examples=150,
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the pool is the same for all
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # all examples share the pool
 )
 def test_codes_satisfy_the_optimality_conditions_on_degenerate_problems(
     nu, positive, alpha, k, p, dead, twin, seed
@@ -134,7 +135,7 @@ def test_the_duality_gap_bounds_the_distance_to_the_optimum(kernels, nu, positiv
 @pytest.mark.parametrize(
     ("nu", "positive", "alpha"), list(itertools.product(RATIOS, SIGNS, (0.0, 0.1)))
 )
-def test_fast_codes_are_those_of_the_reference(fast, dtype, nu, positive, alpha, shared):
+def test_fast_codes_equal_those_of_the_reference(fast, dtype, nu, positive, alpha, shared):
     problem = regression(3, 40, 10, dtype, shared=shared)
     penalty = CodePenalty(alpha, nu, positive)
     slow, quick = np.zeros((3, 10), dtype), np.zeros((3, 10), dtype)
@@ -147,7 +148,7 @@ def test_fast_codes_are_those_of_the_reference(fast, dtype, nu, positive, alpha,
 
 
 @FAST
-def test_nearly_collinear_atoms_are_no_obstacle(fast):
+def test_codes_converge_with_nearly_collinear_atoms(fast):
     rng = np.random.default_rng(0)
     D = rng.standard_normal((40, 8)) / np.sqrt(40)
     D = np.hstack([D, D + 1e-3 * rng.standard_normal(D.shape)])
@@ -164,7 +165,7 @@ def test_nearly_collinear_atoms_are_no_obstacle(fast):
 @KERNELS
 def test_codes_stay_finite_where_beta_and_gram_contradict_each_other(kernels):
     grams = np.zeros((1, 2, 2))
-    grams[0, 0, 0] = 1e-8  # nearly no curvature, and a β that no such sample could have
+    grams[0, 0, 0] = 1e-8  # nearly no curvature: no sample has this β
     code = np.zeros((1, 2))
     kernels.solve_codes(
         grams, np.array([[1.0, 1.0]]), np.ones(1), CodePenalty(0.1, 1.0, False), 1e-3, code
@@ -173,7 +174,7 @@ def test_codes_stay_finite_where_beta_and_gram_contradict_each_other(kernels):
 
 
 @KERNELS
-def test_a_start_at_the_solution_stays_there(kernels):
+def test_codes_that_start_at_the_solution_stay_there(kernels):
     grams, beta, sq_norm = regression(5, 20, 6, np.float64)
     penalty = CodePenalty(0.1, 1.0, False)
     code = np.zeros_like(beta)
@@ -184,6 +185,7 @@ def test_a_start_at_the_solution_stays_there(kernels):
 
 
 def surrogate(q, k, dtype, seed=0):
+    """Return B, C and budgets of a random surrogate."""
     rng = np.random.default_rng(seed)
     codes = rng.standard_normal((3 * k, k)) * (rng.random((3 * k, k)) < 0.5)
     B = rng.standard_normal((q, 3 * k)) @ codes / (3 * k)
@@ -194,13 +196,13 @@ def surrogate(q, k, dtype, seed=0):
 @DTYPES
 @pytest.mark.parametrize("k", [1, 31, 70])
 @pytest.mark.parametrize(("mu", "positive"), list(itertools.product(RATIOS, SIGNS)))
-def test_the_blocked_dictionary_update_is_the_plain_loop(fast, mu, positive, k, dtype):
+def test_the_blocked_dictionary_update_equals_the_plain_loop(fast, mu, positive, k, dtype):
     ball = AtomBall(mu, positive)
     B, C, budget = surrogate(50, k, dtype)
     budget[0] = 0
     if k > 2:
         C[2] = C[:, 2] = B[:, 2] = 0  # an atom that was never used
-    D = ball.stretch(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
+    D = ball.normalise(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
     plain, blocked = D.copy(), D.copy()
     reference.update_atoms(plain, B, C, ROWS, budget, ball)
     fast.update_atoms(blocked, B, C, ROWS, budget, ball)
@@ -241,7 +243,7 @@ def test_atoms_without_information_stay_as_they_are(kernels):
 @KERNELS
 @DTYPES
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
-def test_products_are_products_for_dense_and_sparse_samples(kernels, dtype, sparse):
+def test_matrix_products_are_right_for_dense_and_sparse_samples(kernels, dtype, sparse):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((7, 30)) * (rng.random((7, 30)) < 0.3)).astype(dtype)
     D, code = rng.standard_normal((30, 4)).astype(dtype), rng.standard_normal((7, 4)).astype(dtype)
@@ -268,7 +270,7 @@ def test_products_are_products_for_dense_and_sparse_samples(kernels, dtype, spar
 
 @KERNELS
 @DTYPES
-def test_combinations_of_gram_matrices_are_weighted_sums(kernels, dtype):
+def test_combined_gram_matrices_are_weighted_sums(kernels, dtype):
     rng = np.random.default_rng(0)
     weights = rng.random((7, 3)).astype(dtype)
     grams = rng.random((3, 4, 4)).astype(dtype)
@@ -281,7 +283,7 @@ def test_combinations_of_gram_matrices_are_weighted_sums(kernels, dtype):
 @KERNELS
 @DTYPES
 @pytest.mark.parametrize("mu", RATIOS)
-def test_atom_norms_are_norms(kernels, dtype, mu):
+def test_atom_norms_follow_their_formula(kernels, dtype, mu):
     D = np.random.default_rng(0).standard_normal((30, 4)).astype(dtype)
     norms = kernels.atom_norms(D, (slice(2, 9), slice(15, 30)), AtomBall(mu, False))
     D = np.delete(D, [0, 1, 9, 10, 11, 12, 13, 14], axis=0)
@@ -289,9 +291,9 @@ def test_atom_norms_are_norms(kernels, dtype, mu):
     assert norms.dtype == dtype
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=NEEDS_CUDA)])
+@pytest.mark.parametrize("device", DEVICES)
 @DTYPES
-def test_rows_that_are_put_somewhere_are_found_there_and_one_row_is_for_all(device, dtype):
+def test_take_returns_the_rows_of_put_and_a_single_row_fills_all_slots(device, dtype):
     kernels = kernels_for(device)
     rng = np.random.default_rng(0)
     slots = np.array([4, 1, 3])
@@ -303,3 +305,13 @@ def test_rows_that_are_put_somewhere_are_found_there_and_one_row_is_for_all(devi
             expected = np.broadcast_to(values, (3, *shape[1:]))
             np.testing.assert_array_equal(to_host(kernels.take(store, slots)), expected)
         assert not to_host(store)[[0, 2, 5]].any()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_every_device_has_all_kernels_of_the_protocol(device):
+    kernels = kernels_for(device)
+    assert isinstance(kernels.IS_ASYNCHRONOUS, bool)
+    for name, method in vars(Kernels).items():
+        if inspect.isfunction(method) and not name.startswith("_"):
+            expected = [p for p in inspect.signature(method).parameters if p != "self"]
+            assert list(inspect.signature(getattr(kernels, name)).parameters) == expected, name

@@ -1,4 +1,4 @@
-"""The pool of threads."""
+"""The thread pool of the CPU kernels."""
 
 import os
 import threading
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, SparsePCA
-from somf.kernels.cpu.threads import ALONE, ThreadPool, _blas, _current, pool_for, threads
+from somf.kernels.cpu.threads import SERIAL_POOL, ThreadPool, _blas, pool_for, threads
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -19,17 +19,17 @@ def pool(request):
     pool.close()
 
 
-def test_all_members_work_and_answer_in_order(pool):
-    assert pool.run(lambda member: member * 10) == [10 * m for m in range(pool.size)]
+def test_all_workers_run_and_results_are_in_order(pool):
+    assert pool.run(lambda worker: worker * 10) == [10 * worker for worker in range(pool.size)]
 
 
 @pytest.mark.parametrize(
     "rows", [(slice(0, 10),), (slice(3, 4), slice(8, 30)), (slice(5, 6),), (slice(2, 2),)]
 )
-def test_shares_are_disjoint_and_complete_and_of_about_one_size(pool, rows):
+def test_static_chunks_are_disjoint_complete_and_balanced(pool, rows):
     parts = [
-        [i for s in pool.share(rows, member) for i in range(s.start, s.stop)]
-        for member in range(pool.size)
+        [i for s in pool.static_chunks(rows, worker) for i in range(s.start, s.stop)]
+        for worker in range(pool.size)
     ]
     assert list(chain(*parts)) == [i for s in rows for i in range(s.start, s.stop)]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -37,22 +37,22 @@ def test_shares_are_disjoint_and_complete_and_of_about_one_size(pool, rows):
 
 @pytest.mark.parametrize("size", [None, 1, 7])
 @pytest.mark.parametrize("n_rows", [0, 1, 50])
-def test_every_piece_is_dealt_to_one_member(pool, n_rows, size):
-    pieces = pool.deal(n_rows, size)
-    taken = pool.run(lambda member: [i for s in pieces for i in range(s.start, s.stop)])
+def test_every_dynamic_chunk_goes_to_one_worker(pool, n_rows, size):
+    chunks = pool.dynamic_chunks(n_rows, size)
+    taken = pool.run(lambda worker: [i for s in chunks for i in range(s.start, s.stop)])
     assert sorted(chain(*taken)) == list(range(n_rows))
 
 
-def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
+def test_a_slow_worker_does_not_delay_the_others_with_dynamic_chunks():
     pool, everything_is_done = ThreadPool(2), threading.Event()
-    pieces = pool.deal(40, most=1)
+    chunks = pool.dynamic_chunks(40, max_rows=1)
 
-    def work(member):
+    def work(worker):
         done = []
-        for piece in pieces:
-            if member == 1:  # stays at its first piece until the other is through with all others
+        for chunk in chunks:
+            if worker == 1:  # holds its first chunk until worker 0 has done the rest
                 assert everything_is_done.wait(60)
-            done.append(piece.start)
+            done.append(chunk.start)
         everything_is_done.set()
         return done
 
@@ -64,53 +64,53 @@ def test_a_member_that_is_held_up_holds_up_nobody_who_is_dealt_pieces():
         pool.close()
 
 
-def test_work_inside_of_shared_work_is_not_shared_again(shared_pool):
+def test_nested_work_is_serial(shared_pool):
     assert pool_for(10**9) is shared_pool
-    found = shared_pool.run(lambda member: pool_for(10**9))
-    assert shared_pool.size == 1 or all(pool is ALONE for pool in found)
+    found = shared_pool.run(lambda worker: pool_for(10**9))
+    assert shared_pool.size == 1 or all(pool is SERIAL_POOL for pool in found)
     assert pool_for(10**9) is shared_pool
 
 
-def test_members_wait_for_each_other(pool):
+def test_workers_wait_for_each_other_at_a_barrier(pool):
     seen = [0] * pool.size
 
-    def work(member):
+    def work(worker):
         for step in range(1, 20):
-            seen[member] = step
-            pool.wait()
+            seen[worker] = step
+            pool.barrier()
             assert min(seen) >= step
-            pool.wait()
+            pool.barrier()
 
     pool.run(work)
 
 
 @pytest.mark.parametrize("culprit", [0, -1])
-def test_an_error_of_one_member_is_raised_and_nobody_hangs(pool, culprit):
-    def work(member):
-        if member == culprit % pool.size:
+def test_the_error_of_one_worker_is_raised_and_no_worker_hangs(pool, culprit):
+    def work(worker):
+        if worker == culprit % pool.size:
             raise KeyError("mine")
-        pool.wait()
+        pool.barrier()
 
     for _ in range(2):
         with pytest.raises(KeyError, match="mine"):
             pool.run(work)
-    assert pool.run(lambda member: member) == list(range(pool.size))
+    assert pool.run(lambda worker: worker) == list(range(pool.size))
 
 
 def blas_threads():
     return {info["num_threads"] for info in _blas().info()}
 
 
-def test_blas_is_held_to_one_thread_while_the_context_lasts():
+def test_blas_is_limited_to_one_thread_inside_the_context():
     before = blas_threads()
     with threads(None):
-        assert set.union(*_current.get().run(lambda member: blas_threads())) == {1}
+        assert set.union(*pool_for(10**9).run(lambda worker: blas_threads())) == {1}
     assert blas_threads() == before
 
 
-@pytest.mark.parametrize("shared_work", [0, 10**12], ids=["teams", "alone"])
-def test_several_threads_may_compute_at_the_same_time(shared_work, monkeypatch):
-    monkeypatch.setattr("somf.kernels.cpu.threads.SMALLEST_SHARED_WORK", shared_work)
+@pytest.mark.parametrize("min_work", [0, 10**12], ids=["pools", "serial"])
+def test_several_threads_may_fit_at_the_same_time(min_work, monkeypatch):
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", min_work)
 
     def compute(seed):
         X = np.random.default_rng(seed).standard_normal((120, 20))
@@ -123,42 +123,43 @@ def test_several_threads_may_compute_at_the_same_time(shared_work, monkeypatch):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
-def test_threads_end_with_the_context():
+def test_the_threads_of_a_pool_end_with_the_context():
     n_before = threading.active_count()
     with threads(None):
-        pool = _current.get()
-        pool.run(lambda member: member)
+        pool = pool_for(10**9)
+        pool.run(lambda worker: worker)
         assert threading.active_count() == n_before + pool.size - 1
         assert pool_for(10**9) is pool
-        assert pool_for(1) is ALONE
+        assert pool_for(1) is SERIAL_POOL
     assert threading.active_count() == n_before
-    assert pool_for(10**9) is ALONE
+    assert pool_for(10**9) is SERIAL_POOL
 
 
-def test_there_are_no_more_threads_than_the_machine_has():
+def test_a_pool_has_no_more_workers_than_the_machine_has_cores():
     with threads(10**6):
         assert pool_for(10**9).size <= (os.cpu_count() or 1)
 
 
-def test_results_of_a_team_do_not_depend_on_timing():
+def test_sums_over_static_chunks_do_not_depend_on_timing():
     x = np.random.default_rng(0).standard_normal(10_000)
     with threads(None):
         pool = pool_for(10**9)
-        sums = {
-            sum(pool.run(lambda m: sum(x[s].sum() for s in pool.share((slice(0, 10_000),), m))))
-            for _ in range(20)
-        }
+
+        def work(worker):
+            return sum(x[s].sum() for s in pool.static_chunks((slice(0, len(x)),), worker))
+
+        sums = {sum(pool.run(work)) for _ in range(20)}
     assert len(sums) == 1
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA])
-def test_more_threads_than_rows_are_no_obstacle(kind, monkeypatch):
+def test_a_pool_may_have_more_workers_than_there_are_rows(kind, monkeypatch):
     X = np.random.default_rng(0).standard_normal((60, 5))
 
     def components(size):
         monkeypatch.setattr("somf.kernels.cpu.threads.ThreadPool", lambda _: ThreadPool(size))
         return kind(8, reduction=2, code_tol=0, random_state=0).fit(X).components_
 
-    alone = components(1)
-    monkeypatch.setattr("somf.kernels.cpu.threads.SMALLEST_SHARED_WORK", 0)
-    np.testing.assert_allclose(components(7), alone, atol=1e-10)
+    serial = components(1)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
+    np.testing.assert_allclose(components(7), serial, atol=1e-10)

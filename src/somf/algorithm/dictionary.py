@@ -86,7 +86,7 @@ class Dictionary:
             return False
         worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
         rows = to_host(X[worst]) if not isinstance(X, sp.csc_array) else X[worst].toarray()
-        fresh = self.ball.stretch(rows.T)
+        fresh = self.ball.normalise(rows.T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
         if atoms.size == 0:

@@ -39,12 +39,12 @@ def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) 
     p = samples.shape[1]
     D = np.zeros((p, n_components), dtype=samples.dtype)
     D[:, : len(samples)] = samples[:n_components].T
-    D = ball.stretch(D)
+    D = ball.normalise(D)
     empty = np.flatnonzero(~D.any(axis=0))
     if empty.size:
         rng = generator(seed, "atoms")
         directions = rng.standard_normal((p, empty.size)).astype(D.dtype)
-        D[:, empty] = ball.stretch(np.abs(directions) if ball.positive else directions)
+        D[:, empty] = ball.normalise(np.abs(directions) if ball.positive else directions)
     return D
 
 

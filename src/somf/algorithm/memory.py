@@ -58,7 +58,7 @@ class SampleMemory:
         n, k = len(ids), len(C)
 
         def zeros(*shape: int) -> Array:
-            return kernels.scratch((n, *shape), C)
+            return kernels.store_zeros((n, *shape), C)
 
         return cls(
             ids=ids,
@@ -89,7 +89,7 @@ class SampleMemory:
             old = getattr(self, name)
             shape = (max(n, 2 * len(old)), *old.shape[1:])
             is_host = isinstance(old, np.ndarray) and name == "n_visits"
-            grown = np.zeros(shape, old.dtype) if is_host else kernels.scratch(shape, old)
+            grown = np.zeros(shape, old.dtype) if is_host else kernels.store_zeros(shape, old)
             grown[: len(old)] = to_host(old) if isinstance(grown, np.ndarray) else old
             setattr(self, name, grown)
 

@@ -90,7 +90,7 @@ class State:
         Arrays that are there already are not copied.
         """
         arrays = {name: kernels.to_device(getattr(self, name)) for name in ON_DEVICE}
-        return replace(self, memory=self._memory_in(kernels.store), **arrays)  # type: ignore[arg-type] # names of arrays
+        return replace(self, memory=self._memory_in(kernels.to_store), **arrays)  # type: ignore[arg-type] # names of arrays
 
     def on_host(self) -> "State":
         """Return the state with its arrays in the memory of the host."""

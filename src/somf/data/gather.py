@@ -37,11 +37,11 @@ def gather(
     """
     rows = np.empty(shape, dtype=dtype)
     pool = pool_for(4 * rows.size)
-    pieces = pool.deal(shape[0])
+    chunks = pool.dynamic_chunks(shape[0])
 
-    def work(_member: int) -> float:
+    def work(_worker: int) -> float:
         total = 0.0
-        for s in pieces:
+        for s in chunks:
             X, ids = fetched(s)
             _check(X, ids, (s.stop - s.start, shape[1]))
             if not is_known(X.dtype):

@@ -1,7 +1,7 @@
-"""The heavy arithmetic of an iteration, once per device, with one set of signatures.
+"""The arithmetic of an iteration: one implementation per device, all with the same signatures.
 
-`protocol` has the signatures, `reference` the obvious NumPy version, which is the oracle of the
-tests, `cpu` the fast one, and `cuda` the one for GPUs.
+`protocol` has the signatures, `reference` is a plain NumPy version for tests, `cpu` is the fast
+version for the CPU, and `cuda` is for NVIDIA GPUs.
 """
 
 from importlib import import_module
@@ -16,16 +16,30 @@ MODULES = {
     "cuda": "somf.kernels.cuda.kernels",
     "reference": "somf.kernels.reference",
 }
-"""The module that has the kernels of a device."""
+"""The module with the kernels of each device."""
 
 
 def kernels_for(device: str) -> Kernels:
-    """Return the kernels of a device; what they need is imported only here."""
+    """Return the kernels of a device.
+
+    Numba, torch and Triton are imported here and not earlier.
+
+    Parameters
+    ----------
+    device : {"cpu", "cuda", "reference"}
+
+    Raises
+    ------
+    MissingLibraryError
+        If a library that the device needs is not installed.
+    MissingDeviceError
+        If the machine has no such device.
+    """
     return cast(Kernels, import_module(MODULES[device]))
 
 
 def is_available(device: str) -> bool:
-    """Return whether all that a device needs is there."""
+    """Return whether the device and the libraries that it needs are present."""
     try:
         kernels_for(device)
     except (ImportError, RuntimeError):

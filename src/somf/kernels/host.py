@@ -1,7 +1,7 @@
-"""Arrays in the memory of the host: what the kernels of the CPU have in common."""
+"""Arrays in host memory: the part of the protocol that all kernels of the CPU have in common."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -19,20 +19,20 @@ __all__ = [
     "mark_used",
     "mix",
     "put",
-    "scratch",
-    "store",
+    "store_zeros",
     "take",
     "to_device",
+    "to_store",
     "without_gradients",
     "zeros",
 ]
 
-
 IS_ASYNCHRONOUS = False
+"""See `Kernels`."""
 
 
 def to_host(array: Any) -> Array:
-    """Return an array of any device as one of NumPy; one that is there already is not copied."""
+    """Return an array of any device as a NumPy array; a NumPy array is returned uncopied."""
     return array if isinstance(array, np.ndarray) else cast(Array, array.contiguous().cpu().numpy())
 
 
@@ -42,13 +42,8 @@ def to_device(array: Matrix) -> Matrix:
 
 
 def copy_async(array: Array) -> Callable[[], Array | None]:
-    """See `Kernels.copy_async`."""
+    """See `Kernels.copy_async`; here the result is the array itself, not a copy."""
     return lambda: array
-
-
-def store(array: Array) -> Array:
-    """See `Kernels.store`."""
-    return to_host(array)
 
 
 def zeros(shape: tuple[int, ...], like: Array) -> Array:
@@ -56,20 +51,14 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return np.zeros(shape, like.dtype)
 
 
-def scratch(shape: tuple[int, ...], like: Array) -> Array:
-    """See `Kernels.scratch`."""
+def store_zeros(shape: tuple[int, ...], like: Array) -> Array:
+    """See `Kernels.store_zeros`."""
     return scratch_zeros(shape, like.dtype)
 
 
-@contextmanager
-def explain_out_of_memory() -> Iterator[None]:
-    """See `Kernels.explain_out_of_memory`."""
-    yield
-
-
-def without_gradients() -> AbstractContextManager[None]:
-    """See `Kernels.without_gradients`."""
-    return nullcontext()
+def to_store(array: Array) -> Array:
+    """See `Kernels.to_store`."""
+    return to_host(array)
 
 
 def take(store: Array, slots: Ints) -> Array:
@@ -80,6 +69,16 @@ def take(store: Array, slots: Ints) -> Array:
 def put(store: Array, slots: Ints, values: Array) -> None:
     """See `Kernels.put`."""
     store[slots] = values
+
+
+def explain_out_of_memory() -> AbstractContextManager[None]:
+    """See `Kernels.explain_out_of_memory`; NumPy's own error says which array was too large."""
+    return nullcontext()
+
+
+def without_gradients() -> AbstractContextManager[None]:
+    """See `Kernels.without_gradients`."""
+    return nullcontext()
 
 
 def mix(old: Array, new: Array, weight: Array | float) -> Array:

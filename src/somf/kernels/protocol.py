@@ -1,9 +1,10 @@
-"""The heavy arithmetic of an iteration, once per device, with one set of signatures.
+"""The signatures of the kernels, which are the same on every device.
 
-`reference` is the obvious NumPy version and the oracle of the tests, `cpu` the fast one, and `cuda`
-the one for GPUs. A kernel writes to the arguments that its docstring marks as overwritten and to no
-others. "Array" means an array of the device: NumPy's, or a tensor on a GPU; the code around the
-kernels is the same for both and uses only what both understand.
+"Array" means an array of the device: a NumPy array, or a tensor on a GPU. The algorithm handles
+both in the same way and uses only operations that both have. A kernel writes only to the arguments
+that its docstring marks as overwritten.
+
+Symbols: b samples, n stored samples, p features, k atoms, R blocks of features.
 """
 
 from collections.abc import Callable
@@ -17,90 +18,174 @@ from somf.typing import Array, Ints, Matrix, Slices
 
 
 class Kernels(Protocol):
-    """What a device has to offer.
+    """The operations that every device provides.
+
+    A *store* is an array with one row per sample. It is on the device if it fits there, else in
+    host memory or in a scratch file. Only `take` and `put` read and write it.
 
     Attributes
     ----------
     IS_ASYNCHRONOUS : bool
-        Whether looking at a result has to wait for all the work that has been handed out.
+        Whether kernels return before the device has computed their results. To read a result on
+        the host then waits for all earlier work.
     """
 
     IS_ASYNCHRONOUS: bool
 
     def to_device(self, array: Matrix) -> Matrix:
-        """Return an array as one of the device; one that is there already is not copied."""
-        ...
+        """Return an array on this device; one that is there already is not copied.
 
-    def copy_async(self, array: Array) -> Callable[[], Array | None]:
-        """Return a function that returns an array as it is now, on the host.
+        Parameters
+        ----------
+        array : array of any device and shape, or csc_array of shape (b, p)
 
-        As long as the device is not through with it, the function returns None; it never waits.
+        Returns
+        -------
+        array : array of the same shape
         """
         ...
 
-    def store(self, array: Array) -> Array:
-        """Return an array on the device if there is room for it, else as it is."""
+    def copy_async(self, array: Array) -> Callable[[], Array | None]:
+        """Start to copy an array to the host.
+
+        Parameters
+        ----------
+        array : array of any shape
+
+        Returns
+        -------
+        result : callable
+            Returns the copy (an ndarray), or None as long as it is not complete. It never waits.
+            The copy has the contents of the array at the time of the call, or later ones.
+        """
         ...
 
     def zeros(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Return zeros of the type of `like` on the device."""
+        """Return zeros on the device.
+
+        Parameters
+        ----------
+        shape : tuple of int
+        like : array
+            An array of the wanted dtype.
+
+        Returns
+        -------
+        array : array of the given shape
+        """
         ...
 
-    def scratch(self, shape: tuple[int, ...], like: Array) -> Array:
-        """Return zeros for `take` and `put`: on the device, or wherever there is room for them."""
+    def store_zeros(self, shape: tuple[int, ...], like: Array) -> Array:
+        """Return a new store, filled with zeros.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            (n, ...).
+        like : array
+            An array of the wanted dtype.
+
+        Returns
+        -------
+        store : array of shape (n, ...)
+        """
         ...
 
-    def explain_out_of_memory(self) -> AbstractContextManager[None]:
-        """Return a context that says, if the device is short of memory, what to reduce."""
-        ...
+    def to_store(self, array: Array) -> Array:
+        """Return an array as a store: on the device if it fits there, else on the host.
 
-    def without_gradients(self) -> AbstractContextManager[None]:
-        """Return a context in which no time is spent on what only gradients would need."""
+        Parameters
+        ----------
+        array : array of any device, of shape (n, ...)
+
+        Returns
+        -------
+        store : array of shape (n, ...)
+        """
         ...
 
     def take(self, store: Array, slots: Ints) -> Array:
-        """Return rows of an array, wherever it is stored, as a new array on the device.
+        """Return rows of a store as a new array on the device.
 
         Parameters
         ----------
         store : array of shape (n, ...)
         slots : ndarray of shape (b,)
+            The indices of the rows.
+
+        Returns
+        -------
+        rows : array of shape (b, ...)
         """
         ...
 
     def put(self, store: Array, slots: Ints, values: Array) -> None:
-        """Set rows of an array, wherever it is stored.
+        """Set rows of a store.
 
         Parameters
         ----------
         store : array of shape (n, ...), overwritten
         slots : ndarray of shape (b,)
+            The indices of the rows.
         values : array of shape (b, ...) or (1, ...)
-            On the device; one row is for all of them.
+            On the device. A single row is written to all slots.
         """
         ...
 
+    def explain_out_of_memory(self) -> AbstractContextManager[None]:
+        """Return a context for all work on the device.
+
+        If the device runs out of memory, the context raises an `OutOfMemoryError` that says what
+        to reduce. At the end it frees the device memory that kernels keep between calls.
+        """
+        ...
+
+    def without_gradients(self) -> AbstractContextManager[None]:
+        """Return a context in which automatic differentiation is off."""
+        ...
+
     def mix(self, old: Array, new: Array, weight: Array | float) -> Array:
-        """Return (1 − weight) old + weight new."""
-        ...
-
-    def concatenate(self, arrays: list[Array], axis: int) -> Array:
-        """Return arrays of the device side by side."""
-        ...
-
-    def mark_used(self, last_used: Ints, code: Array, now: int) -> None:
-        """Note the time for every atom that a code uses.
+        """Return (1 − weight) old + weight new.
 
         Parameters
         ----------
-        last_used : array of shape (k,), overwritten
+        old, new : array of the same shape
+        weight : float, or array that broadcasts to that shape
+
+        Returns
+        -------
+        mixed : array of the same shape
+        """
+        ...
+
+    def concatenate(self, arrays: list[Array], axis: int) -> Array:
+        """Return device arrays joined along an existing axis.
+
+        Parameters
+        ----------
+        arrays : list of arrays whose shapes differ at most along `axis`
+        axis : int
+
+        Returns
+        -------
+        joined : array
+        """
+        ...
+
+    def mark_used(self, last_used: Ints, code: Array, now: int) -> None:
+        """Set the time of last use to `now` for every atom with a nonzero coefficient.
+
+        Parameters
+        ----------
+        last_used : array of int of shape (k,), overwritten
         code : array of shape (b, k)
         now : int
+            The number of samples seen so far.
         """
         ...
 
     def clear_atoms(self, B: Array, C: Array, atoms: Array) -> None:
-        """Set all that refers to some atoms to zero.
+        """Set the columns of B, and the rows and columns of C, of some atoms to zero.
 
         Parameters
         ----------
@@ -111,45 +196,47 @@ class Kernels(Protocol):
         ...
 
     def correlate(self, X: Matrix, D: Array, rows: Slices) -> Array:
-        """Return X D over some rows of D, the correlation of every sample with every atom.
+        """Return X D over some features: the correlation of every sample with every atom.
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (b, p)
-        D : ndarray of shape (p, k)
+        X : array or csc_array of shape (b, p)
+        D : array of shape (p, k)
         rows : tuple of slices
+            The features.
 
         Returns
         -------
-        beta : ndarray of shape (b, k)
+        beta : array of shape (b, k)
         """
         ...
 
     def gram(self, D: Array, rows: Slices) -> Array:
-        """Return DᵀD over some rows.
+        """Return DᵀD over some features.
 
         Parameters
         ----------
-        D : ndarray of shape (p, k)
+        D : array of shape (p, k)
         rows : tuple of slices
+            The features.
 
         Returns
         -------
-        G : ndarray of shape (k, k)
+        G : array of shape (k, k)
         """
         ...
 
     def combine(self, weights: Array, grams: Array) -> Array:
-        """Return sums of Gram matrices, Σ_g ω[g] G_g for every row ω.
+        """Return weighted sums of Gram matrices: Σ_g ω[g] G_g for every row ω.
 
         Parameters
         ----------
-        weights : ndarray of shape (m, R)
-        grams : ndarray of shape (R, k, k)
+        weights : array of shape (m, R)
+        grams : array of shape (R, k, k)
 
         Returns
         -------
-        combined : ndarray of shape (m, k, k)
+        combined : array of shape (m, k, k)
         """
         ...
 
@@ -158,12 +245,13 @@ class Kernels(Protocol):
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (b, p)
+        X : array or csc_array of shape (b, p)
         rows : tuple of slices
+            The features.
 
         Returns
         -------
-        sq_norm : ndarray of shape (b,)
+        sq_norm : array of shape (b,)
         """
         ...
 
@@ -172,9 +260,9 @@ class Kernels(Protocol):
 
         Parameters
         ----------
-        B : ndarray of shape (p, k), overwritten
-        X : ndarray or csc_array of shape (b, p)
-        code : ndarray of shape (b, k)
+        B : array of shape (p, k), overwritten
+        X : array or csc_array of shape (b, p)
+        code : array of shape (b, k)
         decay : float
         """
         ...
@@ -188,73 +276,76 @@ class Kernels(Protocol):
         tol: float,
         code: Array,
     ) -> tuple[Array, Array]:
-        """Minimise ½ αᵀGα − αᵀβ + ½‖x‖² + λΩ(α) for every sample, from the given start.
+        """Minimise ½ αᵀGα − αᵀβ + ½‖x‖² + λΩ(α) for every sample.
 
         Parameters
         ----------
-        grams : ndarray of shape (1, k, k) or (b, k, k)
-            One Gram matrix for all samples, or one for each.
-        beta : ndarray of shape (b, k)
-        sq_norm : ndarray of shape (b,)
-            ‖x‖², in the same units as `beta` and `grams`.
+        grams : array of shape (1, k, k) or (b, k, k)
+            One Gram matrix for all samples, or one per sample.
+        beta : array of shape (b, k)
+        sq_norm : array of shape (b,)
+            ‖x‖², estimated in the same way as `beta` and `grams`.
         penalty : CodePenalty
         tol : float
-            Stop at a duality gap of at most `tol` times the objective, or at what the floating
-            type resolves; 0 goes on until codes do not change any more. Where there is no penalty
-            at all there is no such gap; then it is the decrease that single coordinates offer.
-        code : ndarray of shape (b, k), overwritten
-            Start on entry, solution on return.
+            Stop when the duality gap is at most `tol` times the objective, or at the resolution of
+            the floating type. With 0, stop when the codes do not change any more. Without a
+            penalty there is no duality gap; the decrease that single coordinates can reach takes
+            its place.
+        code : array of shape (b, k), overwritten
+            The starting point on entry, the solution on return.
 
         Returns
         -------
-        objective : ndarray of shape (b,)
-        gap : ndarray of shape (b,)
+        objective : array of shape (b,)
+        gap : array of shape (b,)
         """
         ...
 
     def update_atoms(
         self, D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall
     ) -> None:
-        """Do one Gauss–Seidel pass over the atoms on some rows.
+        """Do one Gauss–Seidel pass over the atoms on some features.
 
         For j = 1 … k: u = dⱼ + (bⱼ − D cⱼ) / Cⱼⱼ, then dⱼ = projection of u onto ‖·‖ ≤ budgetⱼ.
-        An atom whose Cⱼⱼ drowns in the rounding of the others has no information, and stays.
+        An atom with Cⱼⱼ at or below `smallest_curvature` stays as it is.
 
         Parameters
         ----------
-        D : ndarray of shape (p, k), overwritten
-        B : ndarray of shape (p, k)
-        C : ndarray of shape (k, k)
+        D : array of shape (p, k), overwritten
+        B : array of shape (p, k)
+        C : array of shape (k, k)
         rows : tuple of slices
-        budget : ndarray of shape (k,)
+            The features.
+        budget : array of shape (k,)
         ball : AtomBall
         """
         ...
 
     def atom_norms(self, D: Array, rows: Slices, ball: AtomBall) -> Array:
-        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every column over some rows.
+        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every atom over some features.
 
         Parameters
         ----------
-        D : ndarray of shape (p, k)
+        D : array of shape (p, k)
         rows : tuple of slices
+            The features.
         ball : AtomBall
 
         Returns
         -------
-        norms : ndarray of shape (k,)
+        norms : array of shape (k,)
         """
         ...
 
 
 MAX_SWEEPS = 10_000
-"""Sweeps of coordinate descent after which a code is taken as it is."""
+"""Sweeps of coordinate descent after which a code is returned even if it has not converged."""
 
 
 def smallest_curvature(C: Array) -> float:
-    """Return the Cⱼⱼ below which an atom's update is rounding noise.
+    """Return the Cⱼⱼ up to which the update of an atom is only rounding noise.
 
-    |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ), which exceeds
-    Cⱼⱼ itself once Cⱼⱼ < ε² max C.
+    |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ). This exceeds Cⱼⱼ
+    itself once Cⱼⱼ < ε² max C.
     """
     return float(np.finfo(C.dtype).eps ** 2 * np.diagonal(C).max(initial=0.0))

@@ -1,25 +1,26 @@
-"""The kernels in plain NumPy: the obvious loops, slow, and the oracle of every fast version."""
+"""The kernels in plain NumPy: obvious, slow, and what the tests compare every device with."""
 
 import numpy as np
 
-from somf.kernels.host import *  # noqa: F403 (where arrays are is the same for all kernels of the host)
+from somf.kernels.host import *  # noqa: F403 (the rest of the protocol)
 from somf.kernels.protocol import MAX_SWEEPS, smallest_curvature
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
 
 
-def _listed(rows: Slices) -> Ints:
+def _indices(rows: Slices) -> Ints:
+    """Return the indices of the features in some slices."""
     return np.concatenate([np.arange(s.start, s.stop) for s in rows])
 
 
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
-    return np.asarray(X[:, _listed(rows)] @ D[_listed(rows)])
+    return np.asarray(X[:, _indices(rows)] @ D[_indices(rows)])
 
 
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
-    return D[_listed(rows)].T @ D[_listed(rows)]
+    return D[_indices(rows)].T @ D[_indices(rows)]
 
 
 def combine(weights: Array, grams: Array) -> Array:
@@ -29,7 +30,7 @@ def combine(weights: Array, grams: Array) -> Array:
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    X_s = X[:, _listed(rows)]
+    X_s = X[:, _indices(rows)]
     return np.asarray((X_s * X_s).sum(axis=1))
 
 
@@ -55,7 +56,7 @@ def solve_codes(
 
 
 def ridge(G: Array, beta: Array, l2: float) -> Array:
-    """Return the solution of (G + l2 I) α = β, the shortest one if there are many."""
+    """Return the code (k,) with (G + l2 I) α = β, of minimal norm if there are several."""
     eigenvalues, V = np.linalg.eigh(G)
     shifted = eigenvalues + l2
     usable = shifted > len(G) * np.finfo(G.dtype).eps * shifted.max()
@@ -66,14 +67,14 @@ def ridge(G: Array, beta: Array, l2: float) -> Array:
 def coordinate_descent(
     G: Array, beta: Array, sq_norm: float, penalty: CodePenalty, tol: float, code: Array
 ) -> None:
-    """Minimise over one code, cycling through its coordinates; `code` is overwritten."""
+    """Minimise over one code by cyclic coordinate descent; `code` (k,) is overwritten."""
     eps = np.finfo(code.dtype).eps
     bound = largest_coordinate(sq_norm, penalty)
     for _ in range(MAX_SWEEPS):
         largest_change = 0.0
         for j in range(len(code)):
             curvature = G[j, j] + penalty.l2
-            if curvature <= 0:  # a zero atom explains nothing
+            if curvature <= 0:  # a zero atom
                 code[j] = 0
                 continue
             pull = beta[j] - G[j] @ code + G[j, j] * code[j]
@@ -89,11 +90,11 @@ def coordinate_descent(
 
 
 def largest_coordinate(sq_norm: float, penalty: CodePenalty) -> float:
-    """Return a bound on the coordinates of the optimal code.
+    """Return a bound on the coefficients of the optimal code.
 
-    The optimum is no worse than the empty code: l1 ‖α‖₁ + ½ l2 ‖α‖² ≤ ½ ‖x‖². For a least-squares
-    problem the bound is never active at the solution. It matters where β and G have been averaged
-    over different dictionaries: then the quadratic may have no lower bound of its own.
+    The optimum is no worse than the zero code: l1 ‖α‖₁ + ½ l2 ‖α‖² ≤ ½ ‖x‖². For a least-squares
+    problem the bound is never active at the solution. It matters where β and G are averages over
+    different dictionaries: the quadratic may then be unbounded below.
     """
     bound = np.inf
     if penalty.l1 > 0:
@@ -108,16 +109,16 @@ def objective_and_gap(
 ) -> tuple[float, float]:
     """Return the objective of a code and a bound on its distance to the optimum.
 
-    Two dual points are tried, and the better one counts. Both come from the residual r = x − Dα,
-    through g = Dᵀr = β − Gα alone.
+    There are two dual points, and the smaller gap counts. Both come from the residual r = x − Dα,
+    and need only g = Dᵀr = β − Gα.
 
-    1. With l2 > 0 the penalty has a finite conjugate, so r itself will do:
+    1. With l2 > 0 the penalty has a finite conjugate, so r itself is feasible:
        gap = λΩ(α) − αᵀg + Σ (|gⱼ| − l1)₊² / (2 l2).
-    2. With l1 > 0, take the squared term as data (G + l2 I, the same β, a lasso), and shrink the
-       residual by s = min(1, l1 / ‖g‖∞) to make it feasible.
+    2. With l1 > 0 the squared term can count as data, which gives a lasso with G + l2 I and the
+       same β. Scaling the residual by s = min(1, l1 / ‖g‖∞) makes it feasible.
 
-    Without any penalty there is no feasible point at hand. Then the "gap" is the sum of the
-    decreases ½ δⱼ²Gⱼⱼ that exact steps along single coordinates would bring.
+    Without a penalty neither point is feasible. The "gap" is then the sum of the decreases
+    ½ δⱼ²Gⱼⱼ of exact steps along single coordinates.
     """
     l1, l2 = penalty.l1, penalty.l2
     g = beta - G @ code
@@ -151,7 +152,7 @@ def objective_and_gap(
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
     floor = smallest_curvature(C)
-    S = _listed(rows)
+    S = _indices(rows)
     for j in range(D.shape[1]):
         if C[j, j] > floor:
             u = D[S, j] + (B[S, j] - D[S] @ C[:, j]) / C[j, j]
@@ -160,4 +161,4 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    return ball.norm(D[_listed(rows)])
+    return ball.norm(D[_indices(rows)])

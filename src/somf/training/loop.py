@@ -172,9 +172,9 @@ class Loop:
 
     def _step_and_compile(self, minibatch: Minibatch) -> float:
         """Do the first step; return the seconds of it that Numba spent on compiling kernels."""
-        from somf.kernels.cpu.jit import compilation_watched  # Numba is slow to import
+        from somf.kernels.cpu.jit import compilation_timer  # Numba is slow to import
 
-        with compilation_watched() as seconds:
+        with compilation_timer() as seconds:
             self.solver.step(minibatch.X, minibatch.ids)
         if seconds() > 0:
             logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())

@@ -17,7 +17,7 @@ from somf.data.loader import Loader, check_finite
 from somf.data.readahead.background import read_ahead
 from somf.data.source import Fetched, Source
 from somf.data.sources.arrays import ArraySource
-from somf.kernels.cuda import kernels as cuda
+from somf.kernels.cuda import device as cuda
 from somf.typing import Array, Ints, Matrix
 
 BATCHES_AHEAD = 2

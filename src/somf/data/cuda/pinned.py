@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from somf.kernels.cuda import kernels as cuda
+from somf.kernels.cuda import device as cuda
 from somf.typing import Array, Ints
 
 PIECE_BYTES, N_PIECES, COPYING_THREADS = 2**25, 3, 8

@@ -41,10 +41,10 @@ def cut_patches(
     pool = pool_for(8 * patches.size)
     is_native = is_known(image.dtype)
     pixels = image if is_native else image.view(f"u{image.dtype.itemsize}")
-    pieces = pool.deal(len(positions))
+    chunks = pool.dynamic_chunks(len(positions))
 
-    def work(_member: int) -> None:
-        for s in pieces:
+    def work(_worker: int) -> None:
+        for s in chunks:
             if is_native:
                 _cut(pixels, positions[s], size[0], size[1], patches[s])
             else:

@@ -1,7 +1,7 @@
-"""The dictionary update on the CPU, a block of atoms at a time.
+"""The dictionary update on the CPU, one block of atoms at a time.
 
-The pass over atoms is sequential, but the product D C_J is not: for a block J of atoms it is one
-matrix product. What is sequential inside the block is done on what little the block needs.
+The pass over atoms is sequential, but the product D C_J of a block J of atoms is one matrix
+product. The sequential part inside a block runs on small arrays, or on atoms that are contiguous.
 """
 
 import math
@@ -17,31 +17,34 @@ from somf.penalties import AtomBall
 from somf.typing import Array, Slices
 
 ATOMS_PER_BLOCK = 32
+"""Atoms of a block in the ℓ2 ball: a multiple of the tile of BLAS. 33 make products 10 % slower."""
+
 ATOMS_PER_PANEL = 16
-"""Multiples of what BLAS takes at once: with 33 atoms every product is a tenth slower."""
+"""Atoms of a block in any other ball; a multiple of the tile of BLAS, too."""
 
 ROWS_PER_CHUNK = 4096
+"""Rows that a worker reads and writes at once, few enough to stay in the cache."""
 
 
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
     q = sum(s.stop - s.start for s in rows)
     pool = pool_for(2 * q * C.size)
-    floor = smallest_curvature(C)
+    min_curvature = smallest_curvature(C)
     if ball.l1_ratio == 0.0 and not ball.positive:
-        _update_in_l2_ball(D, B, C, rows, budget, floor, pool)
+        _update_in_l2_ball(D, B, C, rows, budget, min_curvature, pool)
     else:
-        _update_in_any_ball(D, B, C, rows, budget, floor, ball, pool)
+        _update_in_any_ball(D, B, C, rows, budget, min_curvature, ball, pool)
 
 
-def _blocks(n_atoms: int, size: int) -> list[slice]:
-    """Cut atoms into blocks of the given size; a rest up to half of that goes to the last."""
+def _atom_blocks(n_atoms: int, size: int) -> list[slice]:
+    """Cut atoms into blocks of the given size; a rest of up to half a block joins the last one."""
     edges = [*range(0, max(n_atoms - size // 2, 1), size), n_atoms]
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def _chunks(rows: list[slice]) -> list[slice]:
-    """Cut rows into pieces that fit into the cache."""
+def _cache_chunks(rows: list[slice]) -> list[slice]:
+    """Cut rows into chunks that fit into the cache."""
     return [
         slice(start, min(start + ROWS_PER_CHUNK, s.stop))
         for s in rows
@@ -50,63 +53,72 @@ def _chunks(rows: list[slice]) -> list[slice]:
 
 
 def _update_in_l2_ball(
-    D: Array, B: Array, C: Array, rows: Slices, budget: Array, floor: float, pool: ThreadPool
+    D: Array,
+    B: Array,
+    C: Array,
+    rows: Slices,
+    budget: Array,
+    min_curvature: float,
+    pool: ThreadPool,
 ) -> None:
-    """Update atoms in the ℓ2 ball without touching the features one atom at a time.
+    """Update atoms in the ℓ2 ball without a loop over features for each atom.
 
-    With R = (B_J − D C_J) / diag C_J, every new atom of the block is a combination of the columns
-    of P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
+    With R = (B_J − D C_J) / diag C_J, every new atom of the block is a linear combination of the
+    columns of P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
 
-    Every thread has its own rows. They meet once per block, to add up PᵀP, and each goes on with
-    the same weights; finishing one block and preparing the next is a single pass over the rows.
+    Every worker has its own rows. The workers meet at one barrier per block, add up their parts of
+    PᵀP, and all compute the same weights. Writing the atoms of one block and preparing the next
+    block is a single pass over the rows.
     """
-    blocks = _blocks(C.shape[0], ATOMS_PER_BLOCK)
+    blocks = _atom_blocks(C.shape[0], ATOMS_PER_BLOCK)
     width = max(J.stop - J.start for J in blocks)
-    usable = np.diagonal(C) > floor
+    usable = np.diagonal(C) > min_curvature
     inverse = np.where(usable, 1 / np.where(usable, np.diagonal(C), 1), 0).astype(D.dtype)
     columns = [np.ascontiguousarray(C[:, J]) for J in blocks]
-    shares: list[dict[int, Array]] = [{} for _ in blocks]
+    partial_grams: list[dict[int, Array]] = [{} for _ in blocks]
 
-    def work(member: int) -> None:
-        chunks = _chunks(pool.share(rows, member))
+    def work(worker: int) -> None:
+        chunks = _cache_chunks(pool.static_chunks(rows, worker))
         n_rows = [c.stop - c.start for c in chunks]
-        panel = pool.scratch(member, "panel", (sum(n_rows), 2 * width), D.dtype)
+        panel = pool.buffer(worker, "panel", (sum(n_rows), 2 * width), D.dtype)
         panels = [
             panel[stop - n : stop] for n, stop in zip(n_rows, accumulate(n_rows), strict=True)
         ]
-        product = pool.scratch(member, "product", (ROWS_PER_CHUNK, width), D.dtype)
+        product = pool.buffer(worker, "product", (ROWS_PER_CHUNK, width), D.dtype)
         weights = np.empty((0, 0))
         for n, J in enumerate(blocks):
             m = J.stop - J.start
             K = np.zeros((2 * m, 2 * m))
             for chunk, P in zip(chunks, panels, strict=True):
                 if n > 0:
-                    _finish(D, chunk, blocks[n - 1], P, weights, product)
+                    _write_atoms(D, chunk, blocks[n - 1], P, weights, product)
                 P_J = P[:, : 2 * m]
-                R = np.matmul(D[chunk], columns[n], out=product[: len(P), :m])
-                _fill(D[chunk, J], B[chunk, J], R, inverse[J], P_J)
+                D_C = np.matmul(D[chunk], columns[n], out=product[: len(P), :m])
+                _fill_columns(D[chunk, J], B[chunk, J], D_C, inverse[J], P_J)
                 K += P_J.T @ P_J
-            shares[n][member] = K
-            pool.wait()
-            total = np.asarray(sum(shares[n][other] for other in range(pool.size)))
-            weights = _combine(total, C[J, J].astype(np.float64), usable[J], budget[J])
+            partial_grams[n][worker] = K
+            pool.barrier()
+            K = np.asarray(sum(partial_grams[n][other] for other in range(pool.size)))
+            weights = _atom_weights(K, C[J, J].astype(np.float64), usable[J], budget[J])
             weights = weights.astype(D.dtype)
         for chunk, P in zip(chunks, panels, strict=True):
-            _finish(D, chunk, blocks[-1], P, weights, product)
+            _write_atoms(D, chunk, blocks[-1], P, weights, product)
 
     pool.run(work)
 
 
-def _finish(D: Array, chunk: slice, J: slice, P: Array, weights: Array, scratch: Array) -> None:
-    """Set the atoms of a block to their combinations of the columns of P."""
+def _write_atoms(
+    D: Array, chunk: slice, J: slice, P: Array, weights: Array, product: Array
+) -> None:
+    """Set the atoms of a block to P · weights; `D` and the buffer `product` are overwritten."""
     D[chunk, J] = np.matmul(
-        P[:, : len(weights)], weights, out=scratch[: len(P), : J.stop - J.start]
+        P[:, : len(weights)], weights, out=product[: len(P), : J.stop - J.start]
     )
 
 
 @jit
-def _fill(D: Array, B: Array, product: Array, inverse: Array, P: Array) -> None:
-    """Set P to [D, (B − product) · inverse]."""
+def _fill_columns(D: Array, B: Array, product: Array, inverse: Array, P: Array) -> None:
+    """Set `P` to [D, (B − product) · inverse]."""
     m = len(inverse)
     for row in range(len(D)):
         for j in range(m):
@@ -115,8 +127,19 @@ def _fill(D: Array, B: Array, product: Array, inverse: Array, P: Array) -> None:
 
 
 @jit
-def _combine(K: Array, C: Array, usable: Array, budget: Array) -> Array:
-    """Return the (2m, m) weights that make the new atoms out of [D_J, R], given its Gram K."""
+def _atom_weights(K: Array, C: Array, usable: Array, budget: Array) -> Array:
+    """Return the weights (2m, m) of the columns of [D_J, R] in the new atoms.
+
+    Parameters
+    ----------
+    K : ndarray of shape (2m, 2m)
+        The Gram matrix of [D_J, R].
+    C : ndarray of shape (m, m)
+        The rows and columns of C that belong to the block.
+    usable : ndarray of bool of shape (m,)
+        Whether the atom is updated; the others stay.
+    budget : ndarray of shape (m,)
+    """
     m = len(C)
     weights = np.zeros((2 * m, m))
     moved = np.zeros((m, 2 * m))  # new atom minus old atom
@@ -144,22 +167,22 @@ def _update_in_any_ball(
     C: Array,
     rows: Slices,
     budget: Array,
-    floor: float,
+    min_curvature: float,
     ball: AtomBall,
     pool: ThreadPool,
 ) -> None:
-    """Update atoms in any ball, on transposed panels where each atom is contiguous."""
+    """Update atoms in any ball, on transposed panels (m, q) in which each atom is contiguous."""
     q = sum(s.stop - s.start for s in rows)
-    for J in _blocks(C.shape[0], ATOMS_PER_PANEL):
+    for J in _atom_blocks(C.shape[0], ATOMS_PER_PANEL):
         atoms = np.empty((J.stop - J.start, q), dtype=D.dtype)
         residual = np.empty_like(atoms)
-        within = np.ascontiguousarray(C[J, J])
-        pool.run(partial(_fill_panel, pool, D, B, C, rows, J, atoms, residual))
-        _sweep_panel(atoms, residual, within, budget[J], floor, ball.l1_ratio, ball.positive)
-        pool.run(partial(_empty_panel, pool, D, rows, J, atoms))
+        C_J = np.ascontiguousarray(C[J, J])
+        pool.run(partial(_read_panel, pool, D, B, C, rows, J, atoms, residual))
+        _sweep_panel(atoms, residual, C_J, budget[J], min_curvature, ball.l1_ratio, ball.positive)
+        pool.run(partial(_write_panel, pool, D, rows, J, atoms))
 
 
-def _fill_panel(
+def _read_panel(
     pool: ThreadPool,
     D: Array,
     B: Array,
@@ -168,30 +191,30 @@ def _fill_panel(
     J: slice,
     atoms: Array,
     residual: Array,
-    member: int,
+    worker: int,
 ) -> None:
-    """Set `atoms` to D_Jᵀ and `residual` to (B_J − D C_J)ᵀ."""
-    for column, row in _columns(pool.share(rows, member), rows):
+    """Set `atoms` to D_Jᵀ and `residual` to (B_J − D C_J)ᵀ; both have shape (m, q)."""
+    for column, row in _panel_columns(pool.static_chunks(rows, worker), rows):
         atoms[:, column] = D[row, J].T
         np.subtract(B[row, J].T, C[J] @ D[row].T, out=residual[:, column])
 
 
-def _empty_panel(
-    pool: ThreadPool, D: Array, rows: Slices, J: slice, atoms: Array, member: int
+def _write_panel(
+    pool: ThreadPool, D: Array, rows: Slices, J: slice, atoms: Array, worker: int
 ) -> None:
-    """Set D_J to `atoms` transposed."""
-    for column, row in _columns(pool.share(rows, member), rows):
+    """Set D_J to `atoms` transposed; `D` is overwritten."""
+    for column, row in _panel_columns(pool.static_chunks(rows, worker), rows):
         D[row, J] = atoms[:, column].T
 
 
-def _columns(part: list[slice], rows: Slices) -> list[tuple[slice, slice]]:
-    """Return, for each slice of a part of the rows, its columns in a panel of all of them."""
+def _panel_columns(chunks: list[slice], rows: Slices) -> list[tuple[slice, slice]]:
+    """Return the pair (columns in the panel, rows of D) for each chunk of the rows."""
     pairs, offset = [], 0
     for s in rows:
-        for mine in part:
-            if s.start <= mine.start < s.stop:
+        for chunk in chunks:
+            if s.start <= chunk.start < s.stop:
                 shift = offset - s.start
-                pairs.append((slice(mine.start + shift, mine.stop + shift), mine))
+                pairs.append((slice(chunk.start + shift, chunk.stop + shift), chunk))
         offset += s.stop - s.start
     return pairs
 
@@ -202,19 +225,19 @@ def _sweep_panel(
     residual: Array,
     C: Array,
     budget: Array,
-    floor: float,
+    min_curvature: float,
     mu: float,
     positive: bool,
 ) -> None:
     """Do the Gauss–Seidel pass inside a block; `atoms` and `residual` (m, q) are overwritten.
 
-    Once an atom has been dealt with, its row of `residual` holds how far it has moved.
+    After the update of an atom, its row of `residual` holds the new atom minus the old one.
     """
     m, q = atoms.shape
     support = np.empty(q, dtype=atoms.dtype)
     for j in range(m):
         u = residual[j]
-        if C[j, j] <= floor:
+        if C[j, j] <= min_curvature:
             u[:] = 0
             continue
         for i in range(j):
@@ -233,7 +256,10 @@ def _sweep_panel(
 
 @jit
 def _project(u: Array, radius: float, mu: float, positive: bool, support: Array) -> None:
-    """Project `u` onto the ball, in place; `AtomBall.project` derives it. `support` is scratch."""
+    """Project `u` onto the ball, in place; `AtomBall.project` has the derivation.
+
+    `support`, of the shape of `u`, is a buffer.
+    """
     c = 1.0 - mu
     size = 0
     for n in range(len(u)):

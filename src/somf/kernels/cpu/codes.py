@@ -1,4 +1,4 @@
-"""Codes on the CPU: coordinate descent, a few samples per thread."""
+"""Codes on the CPU: coordinate descent, with the samples divided among workers."""
 
 import math
 
@@ -11,7 +11,10 @@ from somf.penalties import CodePenalty
 from somf.typing import Array
 
 SWEEPS_PER_NEWTON_STEP = 8
-LARGEST_NEWTON_SYSTEM = 256
+"""Sweeps of coordinate descent per Newton step."""
+
+MAX_NEWTON_SUPPORT = 256
+"""Nonzero coefficients of a code up to which a Newton step is tried; its cost is cubic in them."""
 
 
 def solve_codes(
@@ -22,17 +25,17 @@ def solve_codes(
     l1, l2, positive = penalty.l1, penalty.l2, penalty.positive
     max_sweeps = 0 if penalty.has_closed_form else MAX_SWEEPS
     pool = pool_for(50 * beta.size * beta.shape[1])
-    pieces = pool.deal(len(beta))
+    chunks = pool.dynamic_chunks(len(beta))
     if penalty.has_closed_form and len(grams) == 1:
-        code[:] = _ridge(grams, beta, l2)  # one system for all
+        code[:] = _ridge(grams, beta, l2)  # one factorisation for all samples
 
-    def work(_member: int) -> None:
-        for s in pieces:
-            mine = grams if len(grams) == 1 else grams[s]
+    def work(_worker: int) -> None:
+        for s in chunks:
+            grams_s = grams if len(grams) == 1 else grams[s]
             if penalty.has_closed_form and len(grams) > 1:
-                code[s] = _ridge(mine, beta[s], l2)
+                code[s] = _ridge(grams_s, beta[s], l2)
             _descend(
-                mine,
+                grams_s,
                 beta[s],
                 sq_norm[s],
                 l1,
@@ -50,7 +53,7 @@ def solve_codes(
 
 
 def _ridge(grams: Array, beta: Array, l2: float) -> Array:
-    """Return the solutions of (G + l2 I) α = β, the shortest ones where there are many."""
+    """Return the codes (b, k) with (G + l2 I) α = β, of minimal norm where there are several."""
     k = grams.shape[-1]
     cutoff = k * np.finfo(grams.dtype).eps
     largest = np.einsum("ijj->i", grams) + l2  # the trace bounds the largest eigenvalue
@@ -80,7 +83,7 @@ def _descend(
     objective: Array,
     gap: Array,
 ) -> None:
-    """Solve some codes; `code`, `objective` and `gap` are overwritten."""
+    """Solve the codes of some samples; `code`, `objective` and `gap` are overwritten."""
     for i in range(len(beta)):
         G = grams[min(i, len(grams) - 1)]
         objective[i], gap[i] = _descend_one(
@@ -102,10 +105,10 @@ def _descend_one(
 ) -> tuple[float, float]:
     """Solve one code by cyclic coordinate descent; return its objective and duality gap.
 
-    g = β − Gα is kept up to date: a coordinate that moves costs one row of G, one that does not
-    move costs nothing, and the duality gap costs only k. At least one sweep is made, so that every
-    visit improves a warm start, however loose the tolerance. Where atoms are nearly collinear,
-    sweeps alone would take thousands; a Newton step on the support now and then makes up for it.
+    `a`, the code, is overwritten. g = β − Gα is kept up to date: a coordinate that moves costs one
+    row of G, one that stays costs nothing, and the duality gap costs only k. There is at least one
+    sweep, so that every visit improves a warm start however loose the tolerance. Nearly collinear
+    atoms would take thousands of sweeps; Newton steps on the support, every few sweeps, avoid that.
     """
     k = len(beta)
     eps = np.finfo(beta.dtype).eps
@@ -114,7 +117,7 @@ def _descend_one(
         if a[j] != 0:
             for n in range(k):
                 g[n] -= a[j] * G[j, n]
-    bound = np.inf  # why a bound: see reference.largest_coordinate
+    bound = np.inf  # reference.largest_coordinate says why there is a bound
     if l1 > 0:
         bound = sq_norm / (2 * l1)
     if l2 > 0:
@@ -151,13 +154,13 @@ def _descend_one(
 
 @jit
 def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: float) -> None:
-    """Minimise over the support with signs held, or go as far as signs allow; update g = β − Gα.
+    """Minimise over the support with fixed signs; `a` and g = β − Gα are overwritten.
 
-    On the support the objective is a quadratic. If a coordinate would change its sign, the step
-    ends there, that coordinate is zero from now on, and the next step is tried without it.
+    On the support the objective is a quadratic. If a coefficient would change its sign, the step
+    ends where it is zero, and the next step is tried without it.
     """
     support = np.flatnonzero(a)
-    while 0 < len(support) <= LARGEST_NEWTON_SYSTEM:
+    while 0 < len(support) <= MAX_NEWTON_SUPPORT:
         m = len(support)
         H = np.empty((m, m))
         slope = np.empty(m)
@@ -193,8 +196,8 @@ def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: floa
 def _solve(H: Array, x: Array, l2: float) -> bool:
     """Solve (H + l2 I) y = x by Cholesky, in place; only the lower half of H is read.
 
-    A little is added to the diagonal: a singular H then gives a long step in a direction in which
-    the objective goes down. Return whether H was positive definite.
+    `H` and `x` are overwritten. A small shift of the diagonal turns a singular H into a long step
+    in a direction of descent. Return whether H was positive definite.
     """
     m = len(x)
     top = 0.0
@@ -235,7 +238,10 @@ def _certificate(
     l2: float,
     positive: bool,
 ) -> tuple[float, float]:
-    """Return objective and duality gap from g = β − Gα, as derived in the reference kernels."""
+    """Return objective and duality gap from g = β − Gα.
+
+    `reference.objective_and_gap` has the derivation.
+    """
     abs_sum, sq_sum, explained, slope = 0.0, 0.0, 0.0, 0.0
     excess, steepest, decrease = 0.0, 0.0, 0.0
     for j in range(len(a)):

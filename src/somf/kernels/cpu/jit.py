@@ -1,4 +1,4 @@
-"""How Numba is asked to compile, and how long that takes."""
+"""The Numba compiler settings of all kernels, and a timer for compilation."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,10 +8,11 @@ from numba import njit
 from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., object])
+"""The function to compile."""
 
 
 def jit(function: Function) -> Function:
-    """Compile a function that is serial, releases the GIL, and may reorder sums."""
+    """Compile a serial function that releases the GIL and may reorder floating-point sums."""
     compiled: Function = njit(
         cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}
     )(function)
@@ -19,12 +20,12 @@ def jit(function: Function) -> Function:
 
 
 @contextmanager
-def compilation_watched() -> Iterator[Callable[[], float]]:
-    """Give a function that says for how many seconds Numba has been compiling in this context."""
+def compilation_timer() -> Iterator[Callable[[], float]]:
+    """Yield a function that returns the seconds Numba has spent compiling inside this context."""
     with event.install_recorder("numba:compile") as recorder:
 
         def seconds() -> float:
-            # Compilations nest, and threads wait for each other's: count time once.
+            # Compilations nest, and threads wait for each other's: overlapping time counts once.
             total, depth, since = 0.0, 0, 0.0
             for moment, what in recorder.buffer:
                 if what.is_start:

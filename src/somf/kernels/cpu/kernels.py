@@ -1,8 +1,8 @@
-"""The kernels on the CPU: BLAS for matrix products, Numba for what is sequential.
+"""The kernels on the CPU: BLAS for matrix products, Numba for sequential loops.
 
-Work is shared out by rows of features, or by samples, among the threads of `threads`. Numba
-functions are serial, release the GIL, and are compiled once per type and cached on disk. Sums over
-floats may be reordered; NaN and infinity keep their meaning.
+A thread pool divides the rows, which are features or samples (see `somf.kernels.cpu.threads`).
+Numba functions are serial and release the GIL. They are compiled once per type and cached on disk.
+Floating-point sums may be reordered; NaN and infinity keep their meaning.
 """
 
 from somf.kernels.cpu.atoms import update_atoms
@@ -15,17 +15,44 @@ from somf.kernels.cpu.products import (
     gram,
     squared_norms,
 )
-from somf.kernels.host import *  # noqa: F403 (arrays of the host are the same for all its kernels)
-from somf.kernels.host import __all__ as _of_the_host
+from somf.kernels.host import (
+    IS_ASYNCHRONOUS,
+    clear_atoms,
+    concatenate,
+    copy_async,
+    explain_out_of_memory,
+    mark_used,
+    mix,
+    put,
+    store_zeros,
+    take,
+    to_device,
+    to_store,
+    without_gradients,
+    zeros,
+)
 
-__all__ = [  # noqa: PLE0604 (all are strings)
+__all__ = [
+    "IS_ASYNCHRONOUS",
     "accumulate",
     "atom_norms",
+    "clear_atoms",
     "combine",
+    "concatenate",
+    "copy_async",
     "correlate",
+    "explain_out_of_memory",
     "gram",
+    "mark_used",
+    "mix",
+    "put",
     "solve_codes",
     "squared_norms",
+    "store_zeros",
+    "take",
+    "to_device",
+    "to_store",
     "update_atoms",
-    *_of_the_host,
+    "without_gradients",
+    "zeros",
 ]

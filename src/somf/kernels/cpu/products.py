@@ -1,4 +1,4 @@
-"""Matrix products and sums over features, rows shared out among the threads."""
+"""Matrix products and sums over features on the CPU, with the rows divided among workers."""
 
 import numpy as np
 
@@ -7,17 +7,17 @@ from somf.kernels.cpu.threads import pool_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
-MOST_ROWS = 2048
-"""Rows of B that are updated at a time, few enough to stay in the cache."""
+MAX_CHUNK_ROWS = 2048
+"""Rows of B that are updated at once, few enough to stay in the cache."""
 
 
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
     pool = pool_for(2 * X.shape[0] * D.size)
 
-    def work(member: int) -> Array:
+    def work(worker: int) -> Array:
         beta = np.zeros((X.shape[0], D.shape[1]), dtype=D.dtype)
-        for s in pool.share(rows, member):
+        for s in pool.static_chunks(rows, worker):
             if isinstance(X, np.ndarray):
                 beta += X[:, s] @ D[s]
             else:
@@ -31,6 +31,7 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
 def _correlate_columns(
     indptr: Array, indices: Array, data: Array, D: Array, start: int, stop: int, beta: Array
 ) -> None:
+    """Add X D over the features from `start` to `stop` to `beta`, which is overwritten."""
     for feature in range(start, stop):
         for entry in range(indptr[feature], indptr[feature + 1]):
             sample, value = indices[entry], data[entry]
@@ -42,9 +43,9 @@ def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
     pool = pool_for(D.size * D.shape[1])
 
-    def work(member: int) -> Array:
+    def work(worker: int) -> Array:
         G = np.zeros((D.shape[1], D.shape[1]), dtype=D.dtype)
-        for s in pool.share(rows, member):
+        for s in pool.static_chunks(rows, worker):
             G += D[s].T @ D[s]
         return G
 
@@ -57,8 +58,8 @@ def combine(weights: Array, grams: Array) -> Array:
     combined = np.empty((m, k * k), dtype=grams.dtype)
     pool = pool_for(2 * m * grams.size)
 
-    def work(member: int) -> None:
-        for s in pool.share((slice(0, m),), member):
+    def work(worker: int) -> None:
+        for s in pool.static_chunks((slice(0, m),), worker):
             np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
 
     pool.run(work)
@@ -69,9 +70,9 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
     pool = pool_for(2 * X.shape[0] * sum(s.stop - s.start for s in rows))
 
-    def work(member: int) -> Array:
+    def work(worker: int) -> Array:
         total = np.zeros(X.shape[0], dtype=X.dtype)
-        for s in pool.share(rows, member):
+        for s in pool.static_chunks(rows, worker):
             if isinstance(X, np.ndarray):
                 total += (X[:, None, s] @ X[:, s, None]).ravel()  # faster than einsum
             else:
@@ -85,6 +86,7 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
 def _square_columns(
     indptr: Array, indices: Array, data: Array, start: int, stop: int, total: Array
 ) -> None:
+    """Add x² over the features from `start` to `stop` to `total`, which is overwritten."""
     for entry in range(indptr[start], indptr[stop]):
         total[indices[entry]] += data[entry] * data[entry]
 
@@ -92,12 +94,12 @@ def _square_columns(
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     pool = pool_for(2 * len(code) * B.size)
-    pieces = pool.deal(len(B), MOST_ROWS)
+    chunks = pool.dynamic_chunks(len(B), MAX_CHUNK_ROWS)
 
-    def work(member: int) -> None:
-        for s in pieces:
+    def work(worker: int) -> None:
+        for s in chunks:
             if isinstance(X, np.ndarray):
-                product = pool.scratch(member, "product", B[s].shape, B.dtype)
+                product = pool.buffer(worker, "product", B[s].shape, B.dtype)
                 np.matmul(X[:, s].T, code, out=product)
                 _scale_and_add(B[s], decay, product)
             else:
@@ -108,6 +110,7 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
 
 @jit
 def _scale_and_add(B: Array, decay: float, product: Array) -> None:
+    """Do B ← decay B + product; `B` is overwritten."""
     factor = B.dtype.type(decay)
     for row in range(len(B)):
         for j in range(B.shape[1]):
@@ -125,6 +128,7 @@ def _accumulate_columns(
     stop: int,
     B: Array,
 ) -> None:
+    """Do B ← decay B + Xᵀ code on the rows of B from `start` to `stop`; `B` is overwritten."""
     for feature in range(start, stop):
         for j in range(code.shape[1]):
             B[feature, j] *= decay
@@ -138,9 +142,9 @@ def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
     pool = pool_for(4 * D.size)
 
-    def work(member: int) -> Array:
+    def work(worker: int) -> Array:
         norms = np.zeros(D.shape[1])
-        for s in pool.share(rows, member):
+        for s in pool.static_chunks(rows, worker):
             _add_norms(D[s], ball.l1_ratio, norms)
         return norms
 
@@ -149,6 +153,7 @@ def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
 
 @jit
 def _add_norms(D: Array, mu: float, norms: Array) -> None:
+    """Add the norm of every column of D to `norms`, which is overwritten."""
     for row in range(len(D)):
         for j in range(D.shape[1]):
             entry = D[row, j]

@@ -1,9 +1,10 @@
-"""One pool of threads for everything.
+"""The thread pool that all CPU kernels use.
 
-BLAS has threads of its own, and so has Numba. On a machine with few cores they take turns badly:
-threads of one pool spin while those of the other want to work, which was seen to cost more than
-the work itself. So while somf computes, BLAS is held to one thread, Numba functions are serial and
-release the GIL, and a `ThreadPool` of plain threads shares out rows (of features) or samples.
+BLAS has a thread pool, and so has Numba. On few cores they disturb each other: idle threads of one
+pool spin while threads of the other pool have work. This was seen to cost more than the work
+itself. Inside `threads`, BLAS is therefore limited to one thread, Numba functions are serial and
+release the GIL, and one `ThreadPool` of Python threads divides the rows of a matrix, which are
+features or samples.
 """
 
 import threading
@@ -17,159 +18,195 @@ from typing import Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from somf.typing import Array
+from somf.typing import Array, Slices
 
 T = TypeVar("T")
+"""The result of one worker."""
 
-SMALLEST_SHARED_WORK = 2**21
-"""Operations below which sharing work costs more than it saves."""
+MIN_PARALLEL_WORK = 2**21
+"""Floating-point operations below which one thread is faster than several."""
 
-PIECES_PER_MEMBER = 6
-"""How finely work is cut that goes to whoever is free."""
+CHUNKS_PER_WORKER = 6
+"""Chunks per worker where workers take chunks dynamically."""
 
 
 class ThreadPool:
-    """Some threads that run the same function, each on its share of the work.
+    """A fixed number of workers that run the same function, each on its own rows.
+
+    Worker 0 is the thread that calls `run`.
 
     Parameters
     ----------
     size : int
-    is_shared : bool
-        Whether several threads of the caller use this pool, which then must not keep anything.
+        The number of workers.
+    keeps_buffers : bool
+        Whether `buffer` reuses memory. Must be False if several threads call `run`.
     """
 
-    def __init__(self, size: int, is_shared: bool = False) -> None:
-        self.size, self.is_shared = size, is_shared
-        self._scratch: dict[tuple[int, str], Array] = {}
+    def __init__(self, size: int, keeps_buffers: bool = True) -> None:
+        self.size, self.keeps_buffers = size, keeps_buffers
+        self._buffers: dict[tuple[int, str], Array] = {}
         self._barrier = threading.Barrier(size)
-        self._pool: ThreadPoolExecutor | None = None
+        self._executor: ThreadPoolExecutor | None = None
         if size > 1:
-            # Some builds of BLAS have a limit for each thread that calls them.
-            self._pool = ThreadPoolExecutor(
+            # Some builds of BLAS have one limit per calling thread.
+            self._executor = ThreadPoolExecutor(
                 size - 1, "somf", initializer=lambda: _blas().limit(limits=1)
             )
 
     def run(self, work: Callable[[int], T]) -> list[T]:
-        """Return work(0), work(1), …, computed at the same time; the first error is raised."""
-        if self._pool is None:
+        """Return [work(0), work(1), …], computed in parallel.
+
+        If workers fail, the first error is raised after all of them have ended.
+
+        Parameters
+        ----------
+        work : callable
+            Takes the number of a worker.
+        """
+        if self._executor is None:
             return [work(0)]
 
-        def guarded(member: int) -> T:
+        def guarded(worker: int) -> T:
             try:
-                with _alone():  # all threads have work already
-                    return work(member)
+                with use_pool(SERIAL_POOL):  # all workers are busy already
+                    return work(worker)
             except BaseException:
-                self._barrier.abort()  # nobody shall wait for this one
+                self._barrier.abort()  # wakes the workers that wait for this one
                 raise
 
-        others = [self._pool.submit(guarded, member) for member in range(1, self.size)]
+        futures = [self._executor.submit(guarded, worker) for worker in range(1, self.size)]
         results: list[T] = []
         errors: list[BaseException] = []
-        answers: list[Callable[[], T]] = [partial(guarded, 0), *(other.result for other in others)]
-        for answer in answers:
+        pending: list[Callable[[], T]] = [partial(guarded, 0), *(f.result for f in futures)]
+        for result in pending:
             try:
-                results.append(answer())
+                results.append(result())
             except BaseException as error:
                 errors.append(error)
         if errors:
             self._barrier.reset()
+            # A broken barrier is the consequence of another worker's error.
             raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
         return results
 
-    def wait(self) -> None:
-        """Wait, inside `run`, until all have come this far."""
+    def barrier(self) -> None:
+        """Wait, inside `run`, until every worker has reached this call."""
         if self.size > 1:
             self._barrier.wait()
 
-    def share(self, rows: tuple[slice, ...], member: int) -> list[slice]:
-        """Return the part of some rows that a member is to work on, as few slices."""
+    def static_chunks(self, rows: Slices, worker: int) -> list[slice]:
+        """Return the rows of one worker.
+
+        Each worker always gets the same rows, so sums over rows are reproducible.
+
+        Parameters
+        ----------
+        rows : tuple of slices
+            The rows of all workers.
+        worker : int
+        """
         total = sum(s.stop - s.start for s in rows)
-        first, last = total * member // self.size, total * (member + 1) // self.size
-        mine, offset = [], 0
+        first, last = total * worker // self.size, total * (worker + 1) // self.size
+        chunks, offset = [], 0
         for s in rows:
             start = s.start + max(first - offset, 0)
             stop = s.start + min(last - offset, s.stop - s.start)
             if start < stop:
-                mine.append(slice(start, stop))
+                chunks.append(slice(start, stop))
             offset += s.stop - s.start
-        return mine
+        return chunks
 
-    def deal(self, n_rows: int, most: int | None = None) -> Iterator[slice]:
-        """Return pieces of work for all members, who each take the next when they are free.
+    def dynamic_chunks(self, n_rows: int, max_rows: int | None = None) -> Iterator[slice]:
+        """Return an iterator over chunks of rows; a worker takes the next chunk when it is free.
 
-        A member whose core is needed for something else, such as reading ahead, then holds up
-        nobody. Not for sums over pieces, whose rounding would depend on who took which.
+        A worker whose core is needed elsewhere, for example by a reader thread, does not delay the
+        others. Do not use this for sums over chunks: their rounding would depend on timing.
 
         Parameters
         ----------
         n_rows : int
-        most : int, optional
-            Rows of a piece, at most. There are a few pieces for everybody.
+        max_rows : int, optional
+            Upper limit on the rows of a chunk.
         """
-        n_pieces = self.size * PIECES_PER_MEMBER if self.size > 1 else 1
-        size = max(1, min(-(-n_rows // n_pieces), most or n_rows))
+        n_chunks = self.size * CHUNKS_PER_WORKER if self.size > 1 else 1
+        size = max(1, min(-(-n_rows // n_chunks), max_rows or n_rows))
         starts = range(0, n_rows, size)
         return iter([slice(start, min(start + size, n_rows)) for start in starts])
 
-    def scratch(
-        self, member: int, name: str, shape: tuple[int, int], dtype: np.dtype[Any]
-    ) -> Array:
-        """Return an array with anything in it, that of the last call where it is large enough.
+    def buffer(self, worker: int, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+        """Return an uninitialised array that stays valid until the same buffer is requested again.
 
-        Memory that is new to the process costs more than what is computed in it.
+        The memory is reused: to touch new pages costs more than to compute what goes into them.
+
+        Parameters
+        ----------
+        worker : int
+        name : str
+            Distinguishes the buffers of a worker.
+        shape : tuple of (int, int)
+        dtype : numpy.dtype
         """
-        if self.is_shared:
+        if not self.keeps_buffers:
             return np.empty(shape, dtype=dtype)
-        key = (member, name)
+        key = (worker, name)
         size = shape[0] * shape[1]
-        known = self._scratch.get(key)
-        if known is None or known.dtype != dtype or known.size < size:
-            known = self._scratch[key] = np.empty(size, dtype=dtype)
-        return known[:size].reshape(shape)
+        memory = self._buffers.get(key)
+        if memory is None or memory.dtype != dtype or memory.size < size:
+            memory = self._buffers[key] = np.empty(size, dtype=dtype)
+        return memory[:size].reshape(shape)
 
     def close(self) -> None:
-        """End the threads, and let go of scratch memory."""
-        self._scratch.clear()
-        if self._pool is not None:
-            self._pool.shutdown()
+        """End the threads and free the buffers."""
+        self._buffers.clear()
+        if self._executor is not None:
+            self._executor.shutdown()
 
 
-ALONE = ThreadPool(1, is_shared=True)
-_current: ContextVar[ThreadPool] = ContextVar("pool", default=ALONE)
+SERIAL_POOL = ThreadPool(1, keeps_buffers=False)
+"""The pool of one worker, which any number of threads may use at the same time."""
+
+_current_pool: ContextVar[ThreadPool] = ContextVar("pool", default=SERIAL_POOL)
+"""The pool that `threads` has opened in this context."""
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    token = _current.set(ALONE)
+def use_pool(pool: ThreadPool) -> Iterator[None]:
+    """Make a pool the current one inside this context."""
+    token = _current_pool.set(pool)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current_pool.reset(token)
 
 
-def pool_for(work: int) -> ThreadPool:
-    """Return the pool at hand, or a pool of one if there is little to do."""
-    return _current.get() if work >= SMALLEST_SHARED_WORK else ALONE
+def pool_for(n_operations: int) -> ThreadPool:
+    """Return the current thread pool, or the serial pool if there is little to compute."""
+    return _current_pool.get() if n_operations >= MIN_PARALLEL_WORK else SERIAL_POOL
 
 
 @contextmanager
 def threads(n_threads: int | None) -> Iterator[None]:
-    """Let kernels use so many threads; None is as many as there are (Numba knows how many)."""
+    """Open a thread pool for the kernels that are called inside this context.
+
+    Parameters
+    ----------
+    n_threads : int or None
+        At most the number of cores that Numba detects; None means all of them.
+    """
     from numba.core import config
 
     n_threads = min(n_threads or config.NUMBA_NUM_THREADS, config.NUMBA_NUM_THREADS)
     pool = ThreadPool(n_threads)
-    token = _current.set(pool)
     try:
-        with _blas().limit(limits=1):
+        with use_pool(pool), _blas().limit(limits=1):
             yield
     finally:
-        _current.reset(token)
         pool.close()
 
 
 @cache
 def _blas() -> Any:
-    import scipy.linalg  # noqa: F401 (brings a BLAS of its own, which must be found too)
+    import scipy.linalg  # noqa: F401 (SciPy may load a second BLAS, which must be limited too)
 
     return ThreadpoolController().select(user_api="blas")

@@ -1,4 +1,4 @@
-"""Codes on a GPU: one program per sample, which keeps the sample's vectors in registers."""
+"""Codes on a GPU: one Triton program per sample, with its vectors of length k in registers."""
 
 from functools import lru_cache
 from typing import Any
@@ -10,17 +10,27 @@ import triton.language as tl
 from somf.penalties import CodePenalty
 
 MAX_ROUNDS = 20_000
-"""Rounds of updates after which a code is taken as it is."""
-UPDATES_PER_ROUND: tl.constexpr = tl.constexpr(16)
-ROUNDS_PER_NEWTON_STEP: tl.constexpr = tl.constexpr(4)
-LONGEST_NEWTON_STEP: tl.constexpr = tl.constexpr(64)
-ROWS_AT_ONCE: tl.constexpr = tl.constexpr(8)
-SMALLEST_WIDTH = 64
-"""Fewest numbers that a program works on: two for each of the 32 lanes of a warp.
+"""Rounds of updates after which a code is returned even if it has not converged."""
 
-With one for each, a lane's own product is fused with the first addition of Σ aᵢbᵢ between lanes and
-is not rounded, while its neighbour receives it rounded. Lanes then disagree on the sum, hence on
-when to stop, and those that go on read what those that stopped never sent.
+UPDATES_PER_ROUND: tl.constexpr = tl.constexpr(16)
+"""Updates of single coordinates between two computations of the duality gap."""
+
+ROUNDS_PER_NEWTON_STEP: tl.constexpr = tl.constexpr(4)
+"""Rounds of updates per Newton step."""
+
+MAX_CONJUGATE_GRADIENTS: tl.constexpr = tl.constexpr(64)
+"""Iterations of conjugate gradients in a Newton step."""
+
+ROWS_AT_ONCE: tl.constexpr = tl.constexpr(8)
+"""Rows of G that a program loads at the same time in a product with G."""
+
+MIN_WIDTH = 64
+"""Smallest length of a program's vectors: two entries for each of the 32 lanes of a warp.
+
+With one entry per lane, the compiler fuses a lane's own product with the first addition of the sum
+Σ aᵢbᵢ over lanes. That product is not rounded, but the neighbouring lane receives it rounded. Lanes
+then disagree on the sum, hence on when to stop, and those that continue read values that the
+others never sent.
 """
 
 
@@ -34,7 +44,7 @@ def solve_codes(
         code.copy_(_ridge(grams, beta, penalty.l2))
     if b == 0:
         return objective, gap
-    K = max(SMALLEST_WIDTH, triton.next_power_of_2(k))
+    K = max(MIN_WIDTH, triton.next_power_of_2(k))
     _descend[(b,)](
         grams,
         grams.stride(0) if len(grams) > 1 else 0,
@@ -59,19 +69,19 @@ def solve_codes(
 
 @lru_cache(maxsize=64)
 def _settings(l1: float, l2: float, tol: float, dtype: torch.dtype, device: torch.device) -> Any:
-    """Return numbers as an array: as arguments Triton would round them to float32."""
+    """Return (l1, l2, tol, ε) as a tensor: Triton would round plain arguments to float32."""
     return torch.tensor([l1, l2, tol, torch.finfo(dtype).eps], dtype=dtype, device=device)
 
 
-def forget_settings() -> None:
-    """Let go of what `solve_codes` keeps on the device between two calls."""
+def clear_settings() -> None:
+    """Free the device memory that `solve_codes` keeps between calls."""
     _settings.cache_clear()
 
 
 def _ridge(grams: Any, beta: Any, l2: float) -> Any:
-    """Return the solutions of (G + l2 I) α = β, the shortest ones where there are many.
+    """Return the codes (b, k) with (G + l2 I) α = β, of minimal norm where there are several.
 
-    In double precision, which leaves room for a G that is singular in the precision of the data.
+    Computed in float64, because G may be singular in the precision of the data.
     """
     G, k = grams.double(), grams.shape[-1]
     right_sides = beta.double().T[None] if len(grams) == 1 else beta.double()[:, :, None]
@@ -98,8 +108,8 @@ def _descend(
     code,
     objective,
     gap,
-    places,
-    values,
+    nonzero_index,
+    nonzero_value,
     settings,
     k,
     max_rounds,
@@ -108,66 +118,127 @@ def _descend(
     HAS_L2: tl.constexpr,
     K: tl.constexpr,
 ):
-    """Solve the code of one sample by greedy coordinate descent.
+    """Solve the code of one sample; `code`, `objective` and `gap` are overwritten.
 
-    g = β − Gα is kept up to date. Each update moves the coordinate that promises the largest
-    decrease, at the cost of one row of G; no time is spent on coordinates that stay. Where atoms
-    are nearly collinear this alone would take thousands of updates; a Newton step on the support
-    now and then makes up for it.
+    `nonzero_index` and `nonzero_value`, of shape (b, k + ROWS_AT_ONCE), are buffers.
     """
     i = tl.program_id(0).to(tl.int64)
     G = grams + i * gram_stride
-    places += i * (k + ROWS_AT_ONCE)
-    values += i * (k + ROWS_AT_ONCE)
+    nonzero_index += i * (k + ROWS_AT_ONCE)
+    nonzero_value += i * (k + ROWS_AT_ONCE)
     index = tl.arange(0, K)
-    real = index < k
+    is_atom = index < k
     l1, l2 = tl.load(settings), tl.load(settings + 1)
     tol, eps = tl.load(settings + 2), tl.load(settings + 3)
 
-    b = tl.load(beta + i * k + index, mask=real, other=0.0)
-    x = tl.load(sq_norm + i)
-    diagonal = tl.load(G + index * (k + 1), mask=real, other=0.0)
-    curvature = diagonal + l2
-    a = tl.load(code + i * k + index, mask=real, other=0.0)
-    if max_rounds > 0:
-        a = tl.where(curvature > 0, a, 0.0)
-    g = b - _times_gram(G, a, index, k, places, values, K)
-    bound = x * 0 + float("inf")  # why a bound: see reference.largest_coordinate
-    if HAS_L1:
-        bound = x / (2 * l1)
-    if HAS_L2:
-        bound = tl.minimum(bound, tl.sqrt(x / l2))
-
-    rounds = 0
-    going = max_rounds > 0
-    while going:
-        for _ in range(UPDATES_PER_ROUND):
-            new = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE)
-            gain = (new - a) * (new - a) * curvature
-            j = tl.argmax(gain, axis=0)
-            chosen = index == j
-            step = tl.sum(tl.where(chosen, new - a, 0.0), axis=0)
-            a = tl.where(chosen, new, a)
-            g -= step * tl.load(G + j * k + index, mask=real, other=0.0)
-        rounds += 1
-        value, distance = _certificate(b, g, a, diagonal, x, l1, l2, POSITIVE, HAS_L1, HAS_L2)
-        wanted = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE) - a
-        moving = tl.max(tl.abs(wanted), axis=0) > 4 * eps * tl.max(tl.abs(a), axis=0)
-        is_open = (tol == 0) | (distance > tol * value + eps * x)
-        going = moving & is_open & (rounds < max_rounds)
-        if going & (rounds % ROUNDS_PER_NEWTON_STEP == 0):
-            a = _newton_step(G, g, a, index, k, l1, l2, bound, diagonal, eps, places, values, K)
-            g = b - _times_gram(G, a, index, k, places, values, K)
-
-    value, distance = _certificate(b, g, a, diagonal, x, l1, l2, POSITIVE, HAS_L1, HAS_L2)
-    tl.store(code + i * k + index, a, mask=real)
-    tl.store(objective + i, value)
+    b = tl.load(beta + i * k + index, mask=is_atom, other=0.0)
+    sq = tl.load(sq_norm + i)
+    diagonal = tl.load(G + index * (k + 1), mask=is_atom, other=0.0)
+    a = tl.load(code + i * k + index, mask=is_atom, other=0.0)
+    a, g = _minimise(
+        G,
+        b,
+        sq,
+        a,
+        diagonal,
+        index,
+        k,
+        l1,
+        l2,
+        tol,
+        eps,
+        max_rounds,
+        nonzero_index,
+        nonzero_value,
+        POSITIVE,
+        HAS_L1,
+        HAS_L2,
+        K,
+    )
+    f, distance = _certificate(b, g, a, diagonal, sq, l1, l2, POSITIVE, HAS_L1, HAS_L2)
+    tl.store(code + i * k + index, a, mask=is_atom)
+    tl.store(objective + i, f)
     tl.store(gap + i, distance)
 
 
 @triton.jit
+def _minimise(
+    G,
+    b,
+    sq,
+    a,
+    diagonal,
+    index,
+    k,
+    l1,
+    l2,
+    tol,
+    eps,
+    max_rounds,
+    nonzero_index,
+    nonzero_value,
+    POSITIVE: tl.constexpr,
+    HAS_L1: tl.constexpr,
+    HAS_L2: tl.constexpr,
+    K: tl.constexpr,
+):
+    """Return the optimal code and its g = β − Gα, by greedy coordinate descent from the code `a`.
+
+    g is kept up to date. Each update moves the coordinate with the largest decrease, at the cost of
+    one row of G; coordinates that stay cost nothing. Nearly collinear atoms would take thousands of
+    updates; Newton steps on the support, every few rounds, avoid that.
+    """
+    curvature = diagonal + l2
+    if max_rounds > 0:
+        a = tl.where(curvature > 0, a, 0.0)
+    g = b - _times_gram(G, a, index, k, nonzero_index, nonzero_value, K)
+    bound = _coefficient_bound(sq, l1, l2, HAS_L1, HAS_L2)
+    n_rounds = 0
+    running = max_rounds > 0
+    while running:
+        a, g = _update_round(G, g, a, index, k, diagonal, curvature, l1, bound, POSITIVE)
+        n_rounds += 1
+        f, distance = _certificate(b, g, a, diagonal, sq, l1, l2, POSITIVE, HAS_L1, HAS_L2)
+        change = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE) - a
+        is_moving = tl.max(tl.abs(change), axis=0) > 4 * eps * tl.max(tl.abs(a), axis=0)
+        is_open = (tol == 0) | (distance > tol * f + eps * sq)
+        running = is_moving & is_open & (n_rounds < max_rounds)
+        if running & (n_rounds % ROUNDS_PER_NEWTON_STEP == 0):
+            a = _newton_step(
+                G, g, a, index, k, l1, l2, bound, diagonal, eps, nonzero_index, nonzero_value, K
+            )
+            g = b - _times_gram(G, a, index, k, nonzero_index, nonzero_value, K)
+    return a, g
+
+
+@triton.jit
+def _coefficient_bound(sq, l1, l2, HAS_L1: tl.constexpr, HAS_L2: tl.constexpr):
+    """Return a bound on the coefficients; `reference.largest_coordinate` has the derivation."""
+    bound = sq * 0 + float("inf")
+    if HAS_L1:
+        bound = sq / (2 * l1)
+    if HAS_L2:
+        bound = tl.minimum(bound, tl.sqrt(sq / l2))
+    return bound
+
+
+@triton.jit
+def _update_round(G, g, a, index, k, diagonal, curvature, l1, bound, POSITIVE: tl.constexpr):
+    """Return the code and g = β − Gα after some updates of single coordinates."""
+    for _ in range(UPDATES_PER_ROUND):
+        new = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE)
+        gain = (new - a) * (new - a) * curvature
+        j = tl.argmax(gain, axis=0)
+        is_chosen = index == j
+        step = tl.sum(tl.where(is_chosen, new - a, 0.0), axis=0)
+        a = tl.where(is_chosen, new, a)
+        g -= step * tl.load(G + j * k + index, mask=index < k, other=0.0)
+    return a, g
+
+
+@triton.jit
 def _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE: tl.constexpr):
-    """Return where each coordinate would go if it alone were free; that of a zero atom, to zero."""
+    """Return the minimiser over each coordinate with the others fixed; zero for a zero atom."""
     usable = curvature > 0
     pull = g + diagonal * a
     size = tl.maximum(tl.abs(pull) - l1, 0.0) / tl.where(usable, curvature, 1.0)
@@ -177,32 +248,48 @@ def _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE: tl.constexpr):
 
 
 @triton.jit
-def _times_gram(G, v, index, k, places, values, K: tl.constexpr):
-    """Return G v, from those rows of G where v is not zero."""
-    used = v != 0
-    n_used = tl.sum(used.to(tl.int32), axis=0)
-    rank = tl.cumsum(used.to(tl.int32), axis=0) - 1
+def _times_gram(G, v, index, k, nonzero_index, nonzero_value, K: tl.constexpr):
+    """Return G v from the rows of G where v is not zero; the two buffers are overwritten."""
+    is_nonzero = v != 0
+    n_nonzero = tl.sum(is_nonzero.to(tl.int32), axis=0)
+    rank = tl.cumsum(is_nonzero.to(tl.int32), axis=0) - 1
     tl.debug_barrier()
-    tl.store(places + rank, index, mask=used)
-    tl.store(values + rank, v, mask=used)
+    tl.store(nonzero_index + rank, index, mask=is_nonzero)
+    tl.store(nonzero_value + rank, v, mask=is_nonzero)
     tl.debug_barrier()
     product = tl.zeros([K], dtype=v.dtype)
     line = tl.arange(0, ROWS_AT_ONCE)
-    for first in range(0, n_used, ROWS_AT_ONCE):
-        listed = first + line < n_used
-        rows = tl.load(places + first + line, mask=listed, other=0)
-        weights = tl.load(values + first + line, mask=listed, other=0.0)
-        some = tl.load(G + rows[:, None] * k + index[None, :], mask=(index < k)[None, :], other=0.0)
-        product += tl.sum(weights[:, None] * some, axis=0)
+    for first in range(0, n_nonzero, ROWS_AT_ONCE):
+        is_row = first + line < n_nonzero
+        rows = tl.load(nonzero_index + first + line, mask=is_row, other=0)
+        weights = tl.load(nonzero_value + first + line, mask=is_row, other=0.0)
+        G_rows = tl.load(
+            G + rows[:, None] * k + index[None, :], mask=(index < k)[None, :], other=0.0
+        )
+        product += tl.sum(weights[:, None] * G_rows, axis=0)
     return product
 
 
 @triton.jit
-def _newton_step(G, g, a, index, k, l1, l2, bound, diagonal, eps, places, values, K: tl.constexpr):
-    """Return a code that is better, or the same.
+def _newton_step(
+    G,
+    g,
+    a,
+    index,
+    k,
+    l1,
+    l2,
+    bound,
+    diagonal,
+    eps,
+    nonzero_index,
+    nonzero_value,
+    K: tl.constexpr,
+):
+    """Return a code that is better, or the same; the two buffers are overwritten.
 
-    On the support, with signs held, the objective is a quadratic. Conjugate gradients go towards
-    its minimum; if a coordinate would change its sign, the step ends there, at zero.
+    On the support, with fixed signs, the objective is a quadratic. Conjugate gradients approximate
+    its minimum. If a coefficient would change its sign, the step ends where it is zero.
     """
     support = a != 0
     n_support = tl.sum(support.to(tl.int32), axis=0)
@@ -211,31 +298,31 @@ def _newton_step(G, g, a, index, k, l1, l2, bound, diagonal, eps, places, values
     residual = tl.where(support, slope, 0.0)
     direction = residual
     step = tl.zeros([K], dtype=a.dtype)
-    size = tl.sum(residual * residual, axis=0)
-    enough = eps * size
+    sq_residual = tl.sum(residual * residual, axis=0)
+    target = eps * sq_residual
     n = 0
-    longest = tl.minimum(2 * n_support, LONGEST_NEWTON_STEP)
-    going = size > 0
-    while going:
-        image = _times_gram(G, direction, index, k, places, values, K) + shift * direction
-        image = tl.where(support, image, 0.0)
-        bend = tl.sum(direction * image, axis=0)
-        convex = bend > 0
-        length = tl.where(convex, size / tl.where(convex, bend, 1.0), 0.0)
+    max_n = tl.minimum(2 * n_support, MAX_CONJUGATE_GRADIENTS)
+    running = sq_residual > 0
+    while running:
+        H_direction = _times_gram(G, direction, index, k, nonzero_index, nonzero_value, K)
+        H_direction = tl.where(support, H_direction + shift * direction, 0.0)
+        curvature = tl.sum(direction * H_direction, axis=0)
+        is_convex = curvature > 0
+        length = tl.where(is_convex, sq_residual / tl.where(is_convex, curvature, 1.0), 0.0)
         step += length * direction
-        residual -= length * image
-        new_size = tl.sum(residual * residual, axis=0)
-        direction = residual + new_size / size * direction
-        size = new_size
+        residual -= length * H_direction
+        new_sq_residual = tl.sum(residual * residual, axis=0)
+        direction = residual + new_sq_residual / sq_residual * direction
+        sq_residual = new_sq_residual
         n += 1
-        going = convex & (size > enough) & (n < longest)
+        running = is_convex & (sq_residual > target) & (n < max_n)
 
     flips = support & (a * (a + step) < 0)
     room = tl.where(flips, -a / tl.where(flips, step, 1.0), 1.0)
     length = tl.min(room, axis=0)
     moved = tl.where(flips & (room <= length), 0.0, a + length * step)
-    inside = tl.max(tl.abs(moved), axis=0) <= bound
-    return tl.where(inside, moved, a)
+    is_inside = tl.max(tl.abs(moved), axis=0) <= bound
+    return tl.where(is_inside, moved, a)
 
 
 @triton.jit
@@ -244,20 +331,23 @@ def _certificate(
     g,
     a,
     diagonal,
-    x,
+    sq,
     l1,
     l2,
     POSITIVE: tl.constexpr,
     HAS_L1: tl.constexpr,
     HAS_L2: tl.constexpr,
 ):
-    """Return objective and duality gap from g = β − Gα, as derived in the reference kernels."""
+    """Return objective and duality gap from g = β − Gα.
+
+    `reference.objective_and_gap` has the derivation.
+    """
     abs_sum = tl.sum(tl.abs(a), axis=0)
     sq_sum = tl.sum(a * a, axis=0)
     explained = tl.sum(a * b, axis=0)
     slope = tl.sum(a * g, axis=0)
-    objective = (x - explained - slope) / 2 + l1 * abs_sum + l2 / 2 * sq_sum
-    gap = x * 0 + float("inf")
+    objective = (sq - explained - slope) / 2 + l1 * abs_sum + l2 / 2 * sq_sum
+    gap = sq * 0 + float("inf")
     if HAS_L2:
         excess = tl.maximum((g if POSITIVE else tl.abs(g)) - l1, 0.0)
         squares = tl.sum(excess * excess, axis=0)
@@ -268,7 +358,7 @@ def _certificate(
         s = tl.where(steepest <= l1, 1.0, l1 / tl.where(steepest <= l1, 1.0, steepest))
         lasso_slope = slope - l2 * sq_sum
         lasso_gap = (
-            (1 - s) * (1 - s) / 2 * (x - explained) - (1 + s * s) / 2 * lasso_slope + l1 * abs_sum
+            (1 - s) * (1 - s) / 2 * (sq - explained) - (1 + s * s) / 2 * lasso_slope + l1 * abs_sum
         )
         gap = tl.minimum(gap, lasso_gap)
     if not HAS_L1 and not HAS_L2:
