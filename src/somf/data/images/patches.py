@@ -96,9 +96,10 @@ class ImagePatches(Source):
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         self._is_prefetched = False
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
-        counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")
-        self.positions = _positions(counts, steps)
+        self.positions = _positions(
+            (image.shape[0] - height + 1, image.shape[1] - width + 1), steps
+        )
         mask_path = None
         if isinstance(mask, str | os.PathLike):
             mask_path = os.fspath(mask)
@@ -109,10 +110,7 @@ class ImagePatches(Source):
             if valid is not None:
                 self.positions = self.positions[_inside(valid, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
-        normalised = center or scale
-        single = image.dtype.itemsize <= (4 if image.dtype.kind == "f" else 2)
-        floating = np.dtype(np.float32 if single else np.float64)
-        self.dtype = floating if normalised else image.dtype
+        self.dtype = _float_for(image.dtype) if center or scale else image.dtype
         self.geometry = {
             "patch_size": (height, width),
             "stride": steps,
@@ -171,6 +169,12 @@ def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
     if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
         raise ParameterError(name, "be one or two integers of at least 1", value)
     return int(pair[0]), int(pair[1])
+
+
+def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the floating type of normalised patches: float32 if it holds every pixel exactly."""
+    is_single = dtype.itemsize <= (4 if dtype.kind == "f" else 2)
+    return np.dtype(np.float32 if is_single else np.float64)
 
 
 def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
