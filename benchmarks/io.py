@@ -4,24 +4,23 @@
 
 Data: patches of Indian Pines, p = 51,200 in float32, k = 100, λ = 0.1, batches of 50, r = 4 and 12.
 The same samples are fitted for one epoch from memory, from a memory map (`.npy`), from HDF5 and
-Zarr (chunks of 16 rows; not compressed, and compressed as the libraries do by themselves), from a
-transposed memory map, and as patches of the scene in memory and in a file. All take turns, in
-another order in every round; the ratio to the fit from memory is that of the same round. What is in
-memory is fitted after the same reading as the memory map: files that are dropped from the page
-cache leave memory that a virtual machine may give back, and that is slow to use again.
+Zarr (chunks of 16 rows, not compressed and compressed with the default of each library), from a
+transposed memory map, and as patches of the scene in memory and in a file. Every round fits all of
+them, in another order, and a ratio compares two fits of the same round. Before a fit from memory
+the same file is read as before a fit from the memory map: memory that the page cache has released
+may have gone back to the host of a virtual machine, and is then slow to use again.
 
-- warm: the files are in the page cache, so that nothing but the work of reading is measured.
-- cold: the page cache is told to forget them before every fit. Then the disk must deliver, and the
-  rate at which it does is measured next to the rate at which the fit from memory consumes.
+- warm: the files are in the page cache. Only the work of reading is measured.
+- cold: the files are dropped from the page cache before every fit, so that the disk must deliver.
+  Its rate is measured beside the rate at which the fit from memory consumes data.
 
-Beside them stands what the system takes for itself, in seconds of a core: all bytes of the files
-read in pieces, in random order, by a program that does nothing else, through the page cache and
-past it; and, for compressed files, what the libraries take to read them in order.
+The CPU time of reading alone is measured, too: a loop reads all bytes of the files in pieces, in
+random order, from the page cache and from the disk. Compressed files are read in order by their
+library.
 """
 
 import argparse
 import json
-import mmap
 import os
 import resource
 import tempfile
@@ -33,22 +32,30 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import facts
+from benchmarks.machine import facts, seconds_of_others
 from benchmarks.scenes import indian_pines
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
 from somf.data import open_source
-from somf.data.readahead.background import aio
 
 CHUNK_ROWS = 16
+"""Rows of a chunk of HDF5 and Zarr."""
+
 PATCH_BYTES = 51_200 * 4
+"""Bytes of a sample."""
+
 REDUCTIONS = (4, 12)
-FLOORS = "seconds of a core for reading alone"
+"""Values of r."""
+
+CPU_SECONDS = "CPU seconds of reading alone"
+"""Where the results keep the CPU time of reading without a fit."""
+
 COMPRESSED = ("HDF5, gzip", "Zarr, zstd")
+"""Sources that are only measured warm."""
 
 
 def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]]]:
-    """Write the same samples in every form; return how to open each, and its files."""
+    """Write the same samples in every format; return how to open each, and its files."""
     import h5py
     import zarr
 
@@ -96,16 +103,16 @@ def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]
     }
 
 
-def forget(files: list[Path]) -> None:
-    """Ask the system to drop the pages of some files."""
+def drop(files: list[Path]) -> None:
+    """Drop files from the page cache."""
     for path in files:
         with open(path, "rb") as file:
             os.fsync(file.fileno())
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def remember(files: list[Path]) -> float:
-    """Read files from beginning to end; return the rate in MB/s."""
+def read_in_order(files: list[Path]) -> float:
+    """Read files from beginning to end, into the page cache; return the rate in MB/s."""
     begin, size = perf_counter(), 0
     for path in files:
         with open(path, "rb", buffering=0) as file:
@@ -119,42 +126,21 @@ def files_in(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
-def core_seconds() -> float:
-    """Return the seconds that cores have spent on this process, and on the system for it."""
+def cpu_seconds() -> float:
+    """Return the CPU time of this process, in user mode and in the system."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
-def remember_at_random(files: list[Path], piece: int) -> tuple[float, float]:
-    """Read files in pieces, one at a time, in random order; return MB/s and seconds of a core."""
-    room = bytearray(piece)
-    size, begin, used = 0, perf_counter(), core_seconds()
-    for path, at in pieces_of(files, piece):
+def read_at_random(files: list[Path], piece: int) -> tuple[float, float]:
+    """Read files in pieces, one at a time, in random order; return MB/s and CPU seconds."""
+    buffer = bytearray(piece)
+    size, begin, used = 0, perf_counter(), cpu_seconds()
+    for path, offset in pieces_of(files, piece):
         file = os.open(path, os.O_RDONLY)
-        size += os.preadv(file, [room], at)
+        size += os.preadv(file, [buffer], offset)
         os.close(file)
-    return size / (perf_counter() - begin) / 1e6, core_seconds() - used
-
-
-def read_past_cache(files: list[Path], piece: int) -> tuple[float, float]:
-    """Read files in pieces, a minibatch at a time, past the page cache; return the same."""
-    n_at_once = max(1, BATCH * PATCH_BYTES // piece)
-    room = mmap.mmap(-1, n_at_once * piece, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    room.write(bytes(len(room)))
-    at = np.frombuffer(room, np.uint8).ctypes.data + piece * np.arange(n_at_once)
-    reads, places = aio.Reads(n_at_once), pieces_of(files, piece)
-    size, begin, used = 0, perf_counter(), core_seconds()
-    for start in range(0, len(places), n_at_once):
-        some = places[start : start + n_at_once]
-        opened = np.array([os.open(path, os.O_RDONLY | os.O_DIRECT) for path, _ in some])
-        offsets, lengths = np.array([offset for _, offset in some]), np.full(len(some), piece)
-        n_left = reads.begin(np.arange(len(some)), opened, offsets, at[: len(some)], lengths)
-        for file in opened.tolist():
-            os.close(file)
-        while n_left:
-            _, n_read = reads.finished(1.0)
-            size, n_left = size + int(n_read.sum()), n_left - len(n_read)
-    return size / (perf_counter() - begin) / 1e6, core_seconds() - used
+    return size / (perf_counter() - begin) / 1e6, cpu_seconds() - used
 
 
 def pieces_of(files: list[Path], piece: int) -> list[tuple[Path, int]]:
@@ -164,40 +150,38 @@ def pieces_of(files: list[Path], piece: int) -> list[tuple[Path, int]]:
 
 
 def fit(X: Any, reduction: float) -> dict[str, float]:
-    """Fit one epoch; return its seconds in the loop and those before it, and those of cores."""
+    """Fit one epoch; return its seconds in the loop, the seconds before it, and its CPU seconds."""
     model = DictionaryLearning(
         K, alpha=ALPHA, reduction=reduction, batch_size=BATCH, random_state=0
     )
-    begin, used = perf_counter(), core_seconds()
+    begin, used = perf_counter(), cpu_seconds()
     model.fit(X)
     seconds = model.history_["compute_seconds"][-1]
     return {
         "loop": seconds,
         "start": perf_counter() - begin - seconds,
-        "cores": core_seconds() - used,
+        "cpu": cpu_seconds() - used,
     }
 
 
-def floors(sources: dict[str, tuple[Callable[[], Any], list[Path]]]) -> dict[str, dict[str, float]]:
-    """Return seconds of a core that reading alone takes, whoever does it."""
+def reading_alone(
+    sources: dict[str, tuple[Callable[[], Any], list[Path]]],
+) -> dict[str, dict[str, float]]:
+    """Return the CPU seconds that reading takes without a fit."""
     result: dict[str, dict[str, float]] = {}
     for name, (open_it, files) in sources.items():
         if name in COMPRESSED:
-            source, used = open_it(), core_seconds()
+            source, used = open_it(), cpu_seconds()
             step = 10 * CHUNK_ROWS
             for start in range(0, source.shape[0], step):
                 source.rows(np.arange(start, min(start + step, source.shape[0])))
-            result[name] = {"decompressed in order": core_seconds() - used}
+            result[name] = {"decompressed in order": cpu_seconds() - used}
         elif files:
             piece = piece_of(name)
-            remember(files)
-            result[name] = {"from the page cache": remember_at_random(files, piece)[1]}
-            forget(files)
-            result[name]["from the disk"] = remember_at_random(files, piece)[1]
-            if aio.IS_AVAILABLE:
-                forget(files)
-                past = read_past_cache(files, piece)[1]
-                result[name]["from the disk, past the page cache"] = past
+            read_in_order(files)
+            result[name] = {"from the page cache": read_at_random(files, piece)[1]}
+            drop(files)
+            result[name]["from the disk"] = read_at_random(files, piece)[1]
     return result
 
 
@@ -205,9 +189,9 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
     """Return seconds of an epoch from every kind of source, warm and cold."""
     sources = write(folder, n)
     for open_it, files in sources.values():
-        forget(files)
+        drop(files)
         fit(open_it(), REDUCTIONS[0])  # compiles
-    result: dict[str, Any] = {FLOORS: floors(sources)}
+    result: dict[str, Any] = {CPU_SECONDS: reading_alone(sources)}
     for reduction in REDUCTIONS:
         for state in ("warm", "cold"):
             times: dict[str, list[dict[str, float]]] = {name: [] for name in sources}
@@ -220,7 +204,7 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
                     if state == "cold":
                         rates[name].append(disk_rates(name, files or sources["memory map"][1]))
                     else:
-                        remember(files or sources["memory map"][1])
+                        read_in_order(files or sources["memory map"][1])
                     times[name].append(fit(open_it(), reduction))
             result[f"r = {reduction}, {state}"] = {
                 name: _row(times, rates, name, n) for name in sources if times[name]
@@ -230,17 +214,17 @@ def measure(folder: Path, n: int, n_rounds: int) -> dict[str, Any]:
 
 
 def disk_rates(name: str, files: list[Path]) -> tuple[float, float]:
-    """Return MB/s of files that are not in memory, in order, and in pieces as a fit wants them."""
-    forget(files)
-    in_order = remember(files)
-    forget(files)
-    at_random, _ = remember_at_random(files, piece_of(name))
-    forget(files)
+    """Return MB/s of the disk, in order, and in random pieces as large as those of a fit."""
+    drop(files)
+    in_order = read_in_order(files)
+    drop(files)
+    at_random, _ = read_at_random(files, piece_of(name))
+    drop(files)
     return in_order, at_random
 
 
 def piece_of(name: str) -> int:
-    """Return how many bytes a fit wants at a time."""
+    """Return how many bytes a fit reads at a time."""
     return PATCH_BYTES * (1 if name.startswith("memory") else CHUNK_ROWS)
 
 
@@ -255,7 +239,7 @@ def _row(
     row: dict[str, Any] = {
         "seconds": summary([t["loop"] for t in times[name]]),
         "seconds before the first iteration": median(t["start"] for t in times[name]),
-        "seconds of all cores": median(t["cores"] for t in times[name]),
+        "CPU seconds": median(t["cpu"] for t in times[name]),
         "samples per second": n / median(t["loop"] for t in times[name]),
         "compared with": against,
         "ratio": summary([a["loop"] / b["loop"] for a, b in pairs]),
@@ -280,16 +264,18 @@ def print_table(title: str, rows: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Measure, print, write."""
+    """Measure, print the results and write them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where to put files (default: a temporary one)")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/io.json"))
     options = parser.parse_args()
+    begin, others = perf_counter(), seconds_of_others()
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         result = measure(Path(folder), options.samples, options.rounds)
-    cases = {case: rows for case, rows in result.items() if case != FLOORS}
+    core_seconds = (perf_counter() - begin) * (os.cpu_count() or 1)
+    cases = {case: rows for case, rows in result.items() if case != CPU_SECONDS}
     needed = options.samples * 51_200 * 4 / 1e6
     report = {
         "machine": facts(),
@@ -298,10 +284,12 @@ def main() -> None:
         "batch": BATCH,
         "rows per chunk": CHUNK_ROWS,
         "rounds": options.rounds,
+        "share of the cores that other processes had": (seconds_of_others() - others)
+        / core_seconds,
         "MB/s that a fit from memory consumes": {
             case: needed / rows["memory"]["seconds"]["median"] for case, rows in cases.items()
         },
-        FLOORS: result[FLOORS],
+        CPU_SECONDS: result[CPU_SECONDS],
         "cases": cases,
     }
     options.output.write_text(json.dumps(report, indent=1) + "\n")

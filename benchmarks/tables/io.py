@@ -1,8 +1,8 @@
-"""What is said of `benchmarks.io`."""
+"""Tables of `benchmarks.io`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import machine, paragraph, size, spread, table
+from benchmarks.tables.markdown import machine, size, spread, table
 
 SOURCES = (
     "memory map",
@@ -13,22 +13,34 @@ SOURCES = (
     "Zarr, zstd",
     "transposed memory map",
 )
-FLOORS = "seconds of a core for reading alone"
-RANDOM = "disk, MB/s, in random pieces"
+"""Sources in the order of the table."""
+
+READ_AT_RANDOM = ("memory map", "HDF5", "Zarr")
+"""Sources for which the rate of the disk is shown."""
+
+CPU_SECONDS = "CPU seconds of reading alone"
+"""Where the results keep the CPU time of reading without a fit."""
+
+STATES = ("from the page cache", "from the disk")
+"""Where bytes are when they are read without a fit."""
 
 
-def machine_line(results: dict[str, Any]) -> str:
+def setting(results: dict[str, Any]) -> str:
     """Return what was measured, and where."""
     n, p = results["shape"]
-    return paragraph(
-        f"One epoch over {size(n)} patches of Indian Pines (p = {size(p)}, float32, "
-        f"{4 * n * p / 1e9:.1f} GB; k = {results['k']}, batches of {results['batch']}) from each "
-        "kind of source, as a multiple of the time from memory (for patches of a file: of patches "
-        "in memory). *Warm* is from the page cache, *cold* from the disk. HDF5 and Zarr have "
-        f"chunks of {results['rows per chunk']} rows, not compressed. Medians and quartiles of "
-        f"{results['rounds']} rounds in turns: `python -m benchmarks.io`, on "
-        f"{machine(results['machine'])}."
+    others = results["share of the cores that other processes had"]
+    rows = (
+        ("samples", size(n)),
+        ("features", f"{size(p)}, float32"),
+        ("GB", f"{4 * n * p / 1e9:.1f}"),
+        ("atoms", results["k"]),
+        ("samples per minibatch", results["batch"]),
+        ("rows per chunk", results["rows per chunk"]),
+        ("rounds", results["rounds"]),
+        ("machine", machine(results["machine"])),
+        ("cores used by other processes", f"{100 * others:.0f} %"),
     )
+    return table(("setting", "value"), rows)
 
 
 def ratios(results: dict[str, Any]) -> str:
@@ -42,39 +54,41 @@ def ratios(results: dict[str, Any]) -> str:
                 *(spread(rows[name]["ratio"]) if name in rows else "" for rows in cases.values()),
             )
             for name in SOURCES
-            if any(name in rows for rows in cases.values())
-        ),
-    )
-
-
-def floors(results: dict[str, Any]) -> str:
-    """Return what reading costs, whoever does it, beside all that a fit costs."""
-    kinds = ("from the page cache", "from the disk", "from the disk, past the page cache")
-    reading = {name: row for name, row in results[FLOORS].items() if kinds[0] in row}
-    cores = {case: row["memory"]["seconds of all cores"] for case, row in results["cases"].items()}
-    warm = [cores[case] for case in cores if case.endswith("warm")]
-    return table(
-        ("seconds of a core", *kinds),
-        (
-            *((name, *(f"{row[kind]:.2f}" for kind in kinds)) for name, row in reading.items()),
-            ("a fit from memory", " and ".join(f"{seconds:.2f}" for seconds in warm), "", ""),
         ),
     )
 
 
 def rates(results: dict[str, Any]) -> str:
-    """Return what a fit consumes and what the disk delivers."""
+    """Return the rate at which a fit consumes data, and that at which the disk delivers it."""
     consumed = results["MB/s that a fit from memory consumes"]
     cold = {case: rows for case, rows in results["cases"].items() if case.endswith("cold")}
-    delivered = ("memory map", "HDF5", "Zarr")
     return table(
         ("MB/s", *(case.removesuffix(", cold") for case in cold)),
         (
             ("a fit from memory consumes", *(size(consumed[case]) for case in cold)),
             *(
-                (f"the disk delivers: {name}", *(size(rows[name][RANDOM]["median"])
-                                                 for rows in cold.values()))
-                for name in delivered
+                (
+                    f"the disk delivers: {name}",
+                    *(
+                        size(rows[name]["disk, MB/s, in random pieces"]["median"])
+                        for rows in cold.values()
+                    ),
+                )
+                for name in READ_AT_RANDOM
             ),
         ),
-    )  # fmt: skip
+    )
+
+
+def cpu_seconds(results: dict[str, Any]) -> str:
+    """Return the CPU time of reading alone, and that of a fit from memory."""
+    reading = {name: row for name, row in results[CPU_SECONDS].items() if STATES[0] in row}
+    cpu = {case: rows["memory"]["CPU seconds"] for case, rows in results["cases"].items()}
+    fits = {case.removesuffix(", warm"): t for case, t in cpu.items() if case.endswith("warm")}
+    return table(
+        ("CPU seconds", *STATES),
+        (
+            *((name, *(f"{row[state]:.2f}" for state in STATES)) for name, row in reading.items()),
+            *((f"a fit from memory, {r}", f"{seconds:.2f}", "") for r, seconds in fits.items()),
+        ),
+    )

@@ -12,7 +12,7 @@ from somf.data.order import buffered_chunks, runs
 
 
 def most_at_once(order, starts):
-    """Return how many chunks have to be held at once if each is read only once."""
+    """Return how many chunks must be held at once if each is read only once."""
     owners = np.searchsorted(starts, order, side="right")
     first = {c: i for i, c in reversed(list(enumerate(owners.tolist())))}
     last = {c: i for i, c in enumerate(owners.tolist())}
@@ -34,7 +34,7 @@ def test_without_chunks_the_order_is_a_plain_permutation():
     seed=st.integers(0, 100),
     keep=st.floats(0.1, 1),
 )
-def test_with_chunks_few_are_needed_at_a_time(sizes, n_buffered, seed, keep):
+def test_no_more_chunks_are_needed_at_a_time_than_the_buffer_holds(sizes, n_buffered, seed, keep):
     starts = np.cumsum([0, *sizes[:-1]])
     ids = np.flatnonzero(np.random.default_rng(seed).random(sum(sizes)) <= keep)
     order = epoch_order(ids, seed, 2, starts, n_buffered)
@@ -53,7 +53,7 @@ def test_chunks_are_mixed_from_the_first_batch_to_the_last():
     assert set(order[:100] // 100) != set(others[:100] // 100)
 
 
-def test_a_buffer_that_holds_everything_gives_an_order_without_any_trace_of_chunks():
+def test_a_buffer_that_holds_all_chunks_gives_a_plain_random_order():
     order = epoch_order(np.arange(1000), 0, 0, np.arange(0, 1000, 100), 50)
     place = np.empty(1000)
     place[order] = np.arange(1000)
@@ -62,7 +62,7 @@ def test_a_buffer_that_holds_everything_gives_an_order_without_any_trace_of_chun
 
 
 class Counting(Source):
-    """Counts how often each row is read, and never lets one be read on its own."""
+    """Counts how often each row is read."""
 
     shape, dtype = (100, 3), np.dtype(np.float32)
     X = np.random.default_rng(0).standard_normal((100, 3)).astype(np.float32)
@@ -82,7 +82,7 @@ def test_every_chunk_is_read_once_in_an_epoch(monkeypatch):
     source = Counting()
     assert buffered_chunks(source) == 3
     loader = Loader(source, source.dtype)
-    ids = np.delete(np.arange(100), [5, 40, 99])  # chunk 40 is not wanted at all
+    ids = np.delete(np.arange(100), [5, 40, 99])  # the chunk of row 40 is not needed at all
     order = loader.order(ids, 0, 0)
     batches = np.split(order, range(8, len(order), 8))
     with loader.stream(batches) as minibatches:
@@ -94,7 +94,7 @@ def test_every_chunk_is_read_once_in_an_epoch(monkeypatch):
 
 
 @pytest.mark.parametrize("n_ahead", [0, 3])
-def test_rows_stay_in_their_place_until_so_many_more_batches_have_been_taken(n_ahead):
+def test_rows_of_a_batch_stay_in_the_buffer_until_n_ahead_more_have_been_taken(n_ahead):
     source = Counting()
     order = epoch_order(np.arange(100), 0, 0, source.chunk_starts, 2)
     buffer = ChunkBuffer(source, np.split(order, 100), n_ahead)
@@ -156,7 +156,7 @@ def test_tall_chunks_are_read_in_pieces_with_a_warning():
     assert source.X.largest * 4_000 * 4 <= 2**26
 
 
-def test_large_chunks_are_mixed_all_the_same(monkeypatch):
+def test_four_chunks_are_mixed_even_if_they_are_larger_than_the_buffer(monkeypatch):
     monkeypatch.setattr("somf.data.order.BUFFER_BYTES", 1)
     assert buffered_chunks(Counting()) == 4
 

@@ -516,7 +516,7 @@ def test_a_signal_finishes_the_step_and_writes_a_checkpoint(toy, tmp_path, caplo
 
 
 def test_ctrl_c_ends_a_fit_that_waits_for_a_source_that_is_stuck(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr("somf.data.readahead.background.PATIENCE", 0.1)
+    monkeypatch.setattr("somf.data.readahead.background.JOIN_TIMEOUT", 0.1)
     source = StuckSource(toy, 2 + 5)  # fingerprint, initial atoms, minibatches
     params = {"n_components": 4, "batch_size": 30, "random_state": 0, "checkpoint": tmp_path / "c"}
 

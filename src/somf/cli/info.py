@@ -18,13 +18,12 @@ from somf.cli.opening import (
 )
 from somf.cli.parameters import with_options
 from somf.data import CsrSource, Source
+from somf.data.formats.kinds import STORED, kind_of
 from somf.data.formats.npy import map_npy
 from somf.data.images.files import (
     READERS,
-    STORED,
     declared_no_data,
     files_of,
-    kind_of,
     open_image,
     open_stored,
 )

@@ -12,8 +12,8 @@ import click
 
 from somf.cli.parameters import Function, flag_of, option_for, with_options
 from somf.data import ImagePatches, Source, open_source
-from somf.data.formats.open import IMAGES
-from somf.data.images.files import READERS, STORED, envi_header_of, kind_of
+from somf.data.formats.kinds import IMAGES, STORED, envi_header_of, kind_of
+from somf.data.images.files import READERS
 from somf.errors import DamagedFileError
 from somf.estimators.base import MatrixFactorization
 

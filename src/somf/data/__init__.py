@@ -1,10 +1,12 @@
-"""Where samples come from: sources of rows, and the loader that turns rows into minibatches."""
+"""Where samples come from, and how they become minibatches.
+
+A minibatch takes one path: source → order → readahead → gather → minibatch. `Loader` is that path.
+"""
 
 from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader, loader_for
 from somf.data.order import epoch_order
-from somf.data.readahead.memory_map import Place
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sliced import SlicedSource
@@ -16,7 +18,6 @@ __all__ = [
     "CsrSource",
     "ImagePatches",
     "Loader",
-    "Place",
     "SlicedSource",
     "Source",
     "StackedSource",

@@ -10,22 +10,21 @@ from somf.typing import Array, Ints
 
 
 class ChunkBuffer:
-    """Reads each chunk once, and keeps it until nothing of it will be wanted any more.
+    """Reads each chunk once, and keeps it until its last row has been used.
 
-    Memory is taken once, and used again and again: a place for as many chunks as are needed at a
-    time.
+    Memory is allocated once, for as many chunks as are in use at a time, and used again and again.
 
     Parameters
     ----------
     source : Source
-        With chunks, and dense.
+        Dense, with chunks.
     batches : sequence of ndarray of int
-        All rows that are going to be asked for, in this order.
+        The rows of all minibatches, in the order in which they will be taken.
     n_ahead : int
-        How many batches are taken before the first of them has been used.
+        How many more batches are taken before a batch has been used.
     memory : ndarray, optional
-        The rows of a buffer that is no longer used, which are taken over where there are enough:
-        to touch memory for the first time takes longer than to read a file into it.
+        The rows of an earlier buffer, which are used again if there are enough: to touch new memory
+        for the first time takes longer than to read a file into it.
     """
 
     def __init__(
@@ -41,7 +40,7 @@ class ChunkBuffer:
         owners = chunks_of(np.concatenate(batches), source.chunk_starts)
         times = np.repeat(np.arange(len(batches)), [len(batch) for batch in batches])
         self.last_use = np.full(len(self.edges) - 1, -1)
-        self.last_use[owners] = times  # of equal indices, the last one counts
+        self.last_use[owners] = times  # NumPy keeps the last value of a repeated index
         first_use = self.last_use.copy()
         first_use[owners[::-1]] = times[::-1]
         self.last_use[self.last_use >= 0] += n_ahead
@@ -51,12 +50,12 @@ class ChunkBuffer:
             memory = np.empty((n_rows, source.shape[1]), dtype=source.dtype)
         self.rows = memory
         self.free = list(range(0, n_rows, self.chunk_rows))
-        self.places = np.full(len(self.edges) - 1, -1)
+        self.slots = np.full(len(self.edges) - 1, -1)  # the first row of each chunk in the buffer
         self.in_use: set[int] = set()
         self.n_taken = 0
 
     def take(self, ids: Ints) -> tuple[Array, Ints]:
-        """Return an array, and where in it the rows of the next batch are.
+        """Return a view of the rows of the next batch, like `Source.view`.
 
         Parameters
         ----------
@@ -65,27 +64,27 @@ class ChunkBuffer:
         Returns
         -------
         X : ndarray of shape (m, p)
-            These rows stay what they are until `n_ahead` more batches have been taken.
-        picked : ndarray of shape (b,)
+            These rows stay as they are until `n_ahead` more batches have been taken.
+        positions : ndarray of shape (b,)
         """
         owners = chunks_of(ids, self.edges[:-1])
         needed = np.unique(owners)
-        for chunk in needed[self.places[needed] < 0].tolist():
-            place = self.places[chunk] = self.free.pop()
+        for chunk in needed[self.slots[needed] < 0].tolist():
+            slot = self.slots[chunk] = self.free.pop()
             start, stop = int(self.edges[chunk]), int(self.edges[chunk + 1])
-            self.source.read(start, stop, self.rows[place : place + stop - start])
-        picked = self.places[owners] + ids - self.edges[owners]
+            self.source.read(start, stop, self.rows[slot : slot + stop - start])
+        positions = self.slots[owners] + ids - self.edges[owners]
         self.in_use.update(needed.tolist())
         done = [chunk for chunk in self.in_use if self.last_use[chunk] <= self.n_taken]
         self.in_use.difference_update(done)
-        self.free.extend(self.places[done].tolist())
-        self.places[done] = -1
+        self.free.extend(self.slots[done].tolist())
+        self.slots[done] = -1
         self.n_taken += 1
-        return self.rows, picked
+        return self.rows, positions
 
 
 def _most_at_once(first_use: Ints, last_use: Ints) -> int:
-    """Return how many chunks are in use at a time, at most; -1 is never."""
+    """Return the largest number of chunks in use at a time; a chunk with use -1 is never used."""
     used = last_use >= 0
     entering = np.bincount(first_use[used])
     leaving = np.bincount(last_use[used] + 1, minlength=len(entering))[: len(entering)]

@@ -1,28 +1,32 @@
-"""From rows as they are stored to rows as they are needed, samples shared out among threads."""
+"""From rows as they are stored to a minibatch, by all worker threads."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from somf.data.source import PieceReader
+from somf.errors import DataError, ParameterTypeError
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.threads import pool_for
 from somf.typing import Array, Ints
 
 
 def gather(
-    fetched: Callable[[slice], tuple[Array, Ints]],
+    read: PieceReader,
     shape: tuple[int, int],
     permutation: Ints | None,
     dtype: np.dtype[Any],
 ) -> tuple[Array, float]:
-    """Return rows, their columns permuted, in another type, and the sum of all entries.
+    """Return rows with permuted columns in another type, and the sum of all entries.
+
+    A thread reads a few rows and gathers them at once: if they had to be copied, they are still in
+    the cache of its core.
 
     Parameters
     ----------
-    fetched : callable
-        Given a slice of the rows, it returns an array and where in it they are.
+    read : callable
+        Given a slice of the rows, it returns an array and the positions of these rows in it.
     shape : tuple of (int, int)
         Of all rows.
     permutation : ndarray of shape (p,), optional
@@ -32,71 +36,75 @@ def gather(
     -------
     rows : ndarray of shape (b, p)
     total : float
-        Not finite if one of the entries is not, or if they are huge. Its rounding depends on who
-        took which rows.
+        Not finite if an entry is not finite, or if entries are huge. Its rounding depends on which
+        thread gathered which rows.
     """
     rows = np.empty(shape, dtype=dtype)
     pool = pool_for(4 * rows.size)
-    chunks = pool.dynamic_chunks(shape[0])
+    pieces = pool.dynamic_chunks(shape[0])
 
     def work(_worker: int) -> float:
         total = 0.0
-        for s in chunks:
-            X, ids = fetched(s)
-            _check(X, ids, (s.stop - s.start, shape[1]))
-            if not is_known(X.dtype):
-                X, ids = X[ids].astype(dtype), np.arange(len(ids))
-            X, ids = _in_line(X, ids)
+        for piece in pieces:
+            X, positions = read(piece)
+            _check(X, positions, (piece.stop - piece.start, shape[1]))
+            if not numba_can_read(X.dtype):
+                X, positions = X[positions].astype(dtype), np.arange(len(positions))
+            X, positions = _flattened(X, positions)
             if permutation is None:
-                total += _copy(X, ids, rows[s])
+                total += _copy(X, positions, rows[piece])
             else:
-                total += _gather(X, ids, permutation, rows[s])
+                total += _gather(X, positions, permutation, rows[piece])
         return total
 
     return rows, sum(pool.run(work))
 
 
-def _check(X: Any, ids: Ints, shape: tuple[int, int]) -> None:
-    """Raise unless an array has what was asked for: compiled functions do not look."""
+def _check(X: Any, positions: Ints, shape: tuple[int, int]) -> None:
+    """Raise an error if a source broke its contract: compiled functions do not check bounds."""
     if not isinstance(X, np.ndarray):
-        raise TypeError(
-            f"rows of a source must be an array unless its is_sparse is True, got {type(X)}."
+        raise ParameterTypeError(
+            "rows of a source",
+            "be an array unless its is_sparse is True",
+            X,
+            got=str(type(X)),
         )
-    is_inside = not len(ids) or (ids.min() >= 0 and ids.max() < len(X))
-    if (len(ids), *X.shape[1:]) != shape or not is_inside:
-        raise ValueError(
+    is_inside = not len(positions) or (positions.min() >= 0 and positions.max() < len(X))
+    if (len(positions), *X.shape[1:]) != shape or not is_inside:
+        raise DataError(
             f"rows of a source must be of shape {shape} for {shape[0]} samples, got {X.shape}."
         )
 
 
-def is_known(dtype: np.dtype[Any]) -> bool:
-    """Return whether Numba can read a type: not in another byte order, not of half precision."""
+def numba_can_read(dtype: np.dtype[Any]) -> bool:
+    """Return whether Numba can read a type: native byte order, and no half precision."""
     return dtype.isnative and (dtype.kind in "iub" or dtype.itemsize in (4, 8))
 
 
-def _in_line(X: Array, ids: Ints) -> tuple[Array, Ints]:
-    """Return the entries of rows that lie one after the other, or overlap, and where rows begin.
+def _flattened(X: Array, positions: Ints) -> tuple[Array, Ints]:
+    """Return an array as one line of entries, and where in it rows begin, if that is possible.
 
-    Numba knows then that a row is contiguous, and copies overlapping ones four times as fast.
+    Rows must follow one another without a gap, or overlap by all but one entry. Numba knows then
+    that a row is contiguous, and copies overlapping ones four times as fast.
     """
     if X.flags.c_contiguous:
-        return X.reshape(-1), ids * X.shape[1]
+        return X.reshape(-1), positions * X.shape[1]
     if X.strides == (X.itemsize, X.itemsize):
-        return as_strided(X, (sum(X.shape) - 1,), (X.itemsize,), writeable=False), ids
-    return X, ids
+        return as_strided(X, (sum(X.shape) - 1,), (X.itemsize,), writeable=False), positions
+    return X, positions
 
 
 @jit
-def _row(X: Array, place: int, length: int) -> Array:
-    return X[place : place + length] if X.ndim == 1 else X[place]
+def _row(X: Array, position: int, length: int) -> Array:
+    return X[position : position + length] if X.ndim == 1 else X[position]
 
 
 @jit
-def _copy(X: Array, ids: Ints, rows: Array) -> float:
+def _copy(X: Array, positions: Ints, rows: Array) -> float:
     """Do what `_gather` does with columns in order, in less than half of the time."""
     total = 0.0
-    for i in range(len(ids)):
-        row = _row(X, ids[i], rows.shape[1])
+    for i in range(len(positions)):
+        row = _row(X, positions[i], rows.shape[1])
         row_total = rows.dtype.type(0)
         for column in range(len(row)):
             entry = rows.dtype.type(row[column])
@@ -107,10 +115,10 @@ def _copy(X: Array, ids: Ints, rows: Array) -> float:
 
 
 @jit
-def _gather(X: Array, ids: Ints, permutation: Ints, rows: Array) -> float:
+def _gather(X: Array, positions: Ints, permutation: Ints, rows: Array) -> float:
     total = 0.0
-    for i in range(len(ids)):
-        row = _row(X, ids[i], rows.shape[1])
+    for i in range(len(positions)):
+        row = _row(X, positions[i], rows.shape[1])
         row_total = rows.dtype.type(0)
         for column in range(len(permutation)):
             entry = rows.dtype.type(row[permutation[column]])

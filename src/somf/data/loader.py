@@ -1,33 +1,39 @@
-"""From rows of a source to minibatches: order, type, order of features, and a look for NaN."""
+"""From a source to minibatches: source → order → readahead → gather → minibatch."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data.buffer import ChunkBuffer
+from somf.data.checks import check_finite
 from somf.data.order import buffered_chunks, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
-from somf.data.source import Fetched, Source
+from somf.data.source import PieceReader, Source, View
 from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
-"""Entries of X that are held at once by a pass in order (64 MB in float64)."""
+"""Entries of X that a pass in order holds at once (64 MB in float64)."""
 
-AHEAD_BYTES = 2**26
-"""What is read ahead: as many minibatches as fit into this …"""
+READAHEAD_BYTES = 2**26
+"""Bytes of minibatches that are read ahead."""
 
-LEAST_AHEAD, MOST_AHEAD = 2, 16
-"""… but not less or more than these."""
+LEAST_AHEAD = 2
+"""Minibatches that are read ahead at least, even if they are larger than `READAHEAD_BYTES`."""
+
+MOST_AHEAD = 16
+"""Minibatches that are read ahead at most."""
+
+LARGE_ROW = 2**14
+"""Bytes of a row from which on reading it alone is worth a system call."""
 
 
 class Loader:
-    """Reads minibatches in the form in which the solver wants them.
+    """Reads minibatches in the form that the solver needs.
 
     Parameters
     ----------
@@ -52,7 +58,7 @@ class Loader:
     ) -> None:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
-        self._memory: Array | None = None  # of chunks, kept from one epoch to the next
+        self._buffer_memory: Array | None = None  # kept from one epoch to the next
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -60,7 +66,7 @@ class Loader:
                 self.permutation = permutation.astype(np.int32)  # it is read for every sample
 
     def order(self, ids: Ints, seed: int, epoch: int) -> Ints:
-        """Return samples in the order of an epoch, which suits the storage of the source."""
+        """Return samples in the random order of an epoch, which suits the storage of the source."""
         chunk_starts = self.source.chunk_starts
         return epoch_order(ids, seed, epoch, chunk_starts, buffered_chunks(self.source))
 
@@ -77,21 +83,22 @@ class Loader:
 
         Raises
         ------
-        ValueError
-            If one of the samples has an entry that is not finite.
+        NotFiniteError
+            If a sample has an entry that is NaN or infinite.
         """
-        with _no_end_of_iteration(self.source):
-            if self.source.chunk_starts is None:
-                self.source.prefetch(ids)  # of chunks nobody is going to want the other rows
-            return self._prepare(self.source.fetch(ids), ids)
+        with _stop_iteration_as_error(self.source):
+            if self.source.chunk_starts is None:  # else the rest of a chunk would be read in vain
+                self.source.prefetch(ids)
+            if self.source.reads_in_parallel:
+                return self._prepare(ids, lambda piece: self.source.view(ids[piece]))
+            return self._prepare(ids, reader_of(self.source.view(ids)))
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """Give an iterator over minibatches, which are read ahead.
 
-        Where everything is in memory there is nothing to wait for. Where the system reads what it
-        is asked for, it is asked in good time. Else the waiting is for a thread of its own, which
-        computes as little as possible: all threads are busy with the current minibatch.
+        Data in memory needs no reading ahead. Otherwise the system reads ahead into its page cache,
+        if the source allows it; if not, a background thread reads.
 
         Parameters
         ----------
@@ -101,81 +108,74 @@ class Loader:
         Yields
         ------
         minibatches : iterator of ndarray or csc_array
-            An error in the background comes up in the place of its minibatch.
+            An error while reading is raised in the place of its minibatch.
         """
         if self.source.is_in_memory:
             yield map(self.load, batches)
-            return
-        n_ahead = self._n_ahead(batches)
-        if self.source.is_read_by_system and not self._keeps_chunks:
-            fetched = read_through_page_cache(self.source, batches, n_ahead)
-            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
-            return
-        with self._in_background(batches, n_ahead) as fetched:
-            yield (self._prepare(f, ids) for f, ids in zip(fetched, batches, strict=True))
+        elif self.source.reads_in_parallel and not self._buffers_chunks:
+            readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
+            yield map(self._prepare, batches, readers)
+        else:
+            n_ahead = self._n_ahead(batches)
+            with (
+                self._background_view(batches, n_ahead) as view,
+                read_ahead(view, batches, n_ahead) as views,
+            ):
+                yield map(self._prepare, batches, map(reader_of, views))
 
     @contextmanager
-    def _in_background(self, batches: Sequence[Ints], n_ahead: int) -> Iterator[Iterator[Fetched]]:
-        with (
-            self._planned(batches, n_ahead) as fetch,
-            read_ahead(partial(self._ask_and_fetch, fetch), batches, n_ahead) as fetched,
-        ):
-            yield fetched
-
-    def _ask_and_fetch(self, fetch: Callable[[Ints], Fetched], ids: Ints) -> Fetched:
-        """Ask for a whole minibatch before waiting for its first sample."""
-        if not self._keeps_chunks:
-            self.source.prefetch(ids)
-        return fetch(ids)
-
-    @contextmanager
-    def _planned(
+    def _background_view(
         self, batches: Sequence[Ints], n_ahead: int
-    ) -> Iterator[Callable[[Ints], Fetched]]:
-        """Give `Source.fetch` for these minibatches, to be called once for each, in order."""
-        memory, self._memory = self._memory, None  # for one stream at a time
-        buffer = ChunkBuffer(self.source, batches, n_ahead, memory) if self._keeps_chunks else None
+    ) -> Iterator[Callable[[Ints], View]]:
+        """Give the function that reads whole minibatches, to be called for each of them in order.
 
-        def fetch(ids: Ints) -> Fetched:
-            with _no_end_of_iteration(self.source):
-                if buffer is None:
-                    return self.source.fetch(ids)
-                rows, places = buffer.take(ids)
-                return lambda part: (rows, places[part])
+        It computes as little as possible: all worker threads are busy with another minibatch.
+        """
+        guard = _stop_iteration_as_error(self.source)
+        if not self._buffers_chunks:
+            yield guard(self._prefetch_and_view)
+            return
+        memory, self._buffer_memory = self._buffer_memory, None  # another stream must not use it
+        buffer = ChunkBuffer(self.source, batches, n_ahead, memory)
+        yield guard(buffer.take)
+        self._buffer_memory = buffer.rows  # not after an error: a thread may still write to it
 
-        yield fetch
-        # Not after an error, when a thread may still be reading into it.
-        self._memory = None if buffer is None else buffer.rows
+    def _prefetch_and_view(self, ids: Ints) -> View:
+        """Prefetch the whole minibatch before waiting for its first sample."""
+        self.source.prefetch(ids)
+        return self.source.view(ids)
 
     def _n_ahead(self, batches: Sequence[Ints]) -> int:
-        """Return how many minibatches to read in advance."""
+        """Return how many minibatches to read ahead."""
         size = max(map(len, batches)) * self.source.entries_per_row * self.dtype.itemsize
-        return min(max(LEAST_AHEAD, int(AHEAD_BYTES / size)), MOST_AHEAD)
+        return min(max(LEAST_AHEAD, int(READAHEAD_BYTES / size)), MOST_AHEAD)
 
     @property
-    def _keeps_chunks(self) -> bool:
-        """Whether chunks are kept in memory until their last row is used."""
-        is_read_by_rows = self.source.supports_partial_chunks and self.source.has_large_rows
-        return self.source.chunk_starts is not None and not is_read_by_rows
+    def _buffers_chunks(self) -> bool:
+        """Whether whole chunks are read, and kept in memory until their last row is used."""
+        has_large_rows = self.source.shape[1] * self.source.dtype.itemsize >= LARGE_ROW
+        reads_rows = self.source.supports_partial_chunks and has_large_rows
+        return self.source.chunk_starts is not None and not reads_rows
 
-    def _prepare(self, fetched: Fetched, ids: Ints) -> Matrix:
+    def _prepare(self, ids: Ints, read: PieceReader) -> Matrix:
         """Make a minibatch of samples."""
-        if not self.source.is_sparse:
-            return self._dense(fetched, ids)
-        X, picked = fetched(slice(0, len(ids)))
-        return self._sparse(X[picked], ids)
+        with _stop_iteration_as_error(self.source):
+            if not self.source.is_sparse:
+                return self._dense(ids, read)
+            X, positions = read(slice(0, len(ids)))
+            return self._sparse(ids, X[positions])
 
-    def _dense(self, fetched: Fetched, ids: Ints) -> Array:
+    def _dense(self, ids: Ints, read: PieceReader) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
         from somf.data.gather import gather  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
-        rows, total = gather(fetched, shape, self.permutation, self.dtype)
+        rows, total = gather(read, shape, self.permutation, self.dtype)
         if self.non_negative or not np.isfinite(total):
             self._check(rows, rows, ids)
         return rows
 
-    def _sparse(self, rows: sp.csr_array, ids: Ints) -> sp.csc_array:
+    def _sparse(self, ids: Ints, rows: sp.csr_array) -> sp.csc_array:
         """Add up repeated entries, permute columns and convert."""
         sparse = sp.csr_array(rows, dtype=self.dtype)
         sparse.sum_duplicates()
@@ -211,7 +211,7 @@ class Loader:
         Yields
         ------
         positions : ndarray of int
-            Where in `ids` the samples of this chunk are.
+            The positions in `ids` of the samples of this chunk.
         X : ndarray or csc_array
         """
         size = max(1, int(CHUNK_ENTRIES / max(self.source.entries_per_row, entries_per_row)))
@@ -222,34 +222,20 @@ class Loader:
             yield from zip(positions, chunks, strict=True)
 
 
+def reader_of(view: View) -> PieceReader:
+    """Return the reader of a minibatch that has already been read."""
+    X, positions = view
+    return lambda piece: (X, positions[piece])
+
+
 @contextmanager
-def _no_end_of_iteration(source: Source) -> Iterator[None]:
-    """Let a StopIteration of a source be an error: in an iterator it would end the samples."""
+def _stop_iteration_as_error(source: Source) -> Iterator[None]:
+    """Turn a StopIteration of a source into RuntimeError: it would end the minibatches early."""
     try:
         yield
     except StopIteration:
         message = f"{type(source).__name__} raised StopIteration."
         raise RuntimeError(message)  # noqa: B904 (with "from" contextlib lets StopIteration through)
-
-
-def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
-    """Raise ValueError, naming the row, if one of the entries of X is not finite."""
-    # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
-    # overflows, hence the second look).
-    with np.errstate(over="ignore", invalid="ignore"):
-        total = entries.sum()
-    if np.isfinite(total) or np.isfinite(entries).all():
-        return
-    if isinstance(X, np.ndarray):
-        row, bad = np.argwhere(~np.isfinite(X))[0][0], X[~np.isfinite(X)][0]
-    else:
-        entry = np.flatnonzero(~np.isfinite(entries))[0]
-        row, bad = np.searchsorted(X.indptr, entry, side="right") - 1, entries[entry]
-    what = "NaN" if np.isnan(bad) else "infinity"
-    raise ValueError(
-        f"{name} must be finite, got {what} in row {ids[row]} as {entries.dtype}. "
-        "Remove or impute such entries first."
-    )
 
 
 def loader_for(

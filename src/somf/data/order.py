@@ -7,10 +7,13 @@ from somf.randomness import generator
 from somf.typing import Ints
 
 BUFFER_BYTES = 2**28
-"""Chunks are shuffled among each other in a buffer of this size …"""
+"""Size of the buffer in which chunks are shuffled."""
 
 LEAST_BUFFERED = 4
-"""… or of so many chunks, if they are larger than that."""
+"""Number of chunks that the buffer holds at least, even if they are larger than `BUFFER_BYTES`."""
+
+LARGEST_CHUNK = 2**26
+"""Bytes of rows that are read together at most; a larger chunk is read in pieces."""
 
 
 def epoch_order(
@@ -18,9 +21,9 @@ def epoch_order(
 ) -> Ints:
     """Return samples in the random order in which an epoch visits them.
 
-    Without chunks any order is as likely as any other. With chunks, these are shuffled, and pass
-    one after the other through a buffer that holds `n_buffered` of them; a row leaves at a random
-    moment of its chunk's stay. So each chunk has to be read only once.
+    Without chunks all orders are equally likely. With chunks, the chunks are shuffled and pass one
+    after the other through a buffer that holds `n_buffered` of them; a row leaves at a random time
+    while its chunk is in the buffer. So each chunk has to be read only once.
 
     Parameters
     ----------
@@ -38,8 +41,9 @@ def epoch_order(
     if chunk_starts is None:
         return random.permutation(ids)
     n_chunks = len(chunk_starts)
-    # Chunk number j to enter stays from time j − W + 1 to j + 1, and nobody stays outside of the
-    # epoch, which lasts from 0 to m − W + 1: W chunks are there from the beginning to the end.
+    # With W = n_buffered and m chunks, the j-th chunk is in the buffer from time j − W + 1 to
+    # j + 1. These times are clipped to the epoch, which lasts from 0 to m − W + 1, so that W chunks
+    # are in the buffer from the beginning to the end.
     turn = random.permutation(n_chunks)[chunks_of(ids, chunk_starts)]
     enters = np.maximum(turn - n_buffered + 1, 0)
     leaves = np.minimum(turn + 1, max(n_chunks - n_buffered + 1, 1))
@@ -47,7 +51,7 @@ def epoch_order(
 
 
 def buffered_chunks(source: Source) -> int:
-    """Return how many chunks of a source are shuffled among each other."""
+    """Return how many chunks of a source are shuffled together."""
     if source.chunk_starts is None:
         return 1
     ends = np.append(source.chunk_starts[1:], source.shape[0])
@@ -57,7 +61,7 @@ def buffered_chunks(source: Source) -> int:
 
 
 def runs(chunk_starts: Ints, n: int, longest: int) -> Ints:
-    """Return where runs of rows start that are similar in length, since a buffer is made for all.
+    """Return where runs of rows start that are similar in length, so that one buffer suits all.
 
     Parameters
     ----------
@@ -65,7 +69,8 @@ def runs(chunk_starts: Ints, n: int, longest: int) -> Ints:
     n : int
         Number of rows.
     longest : int
-        A run is as many chunks as fit into so many rows, or a part of a chunk that does not fit.
+        Rows of a run, at most. A run is as many whole chunks as fit, or a part of one chunk that
+        does not fit.
 
     Returns
     -------

@@ -6,41 +6,38 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from somf.data.readahead.memory_map import Place
 from somf.typing import Array, Ints, Rows
 
-LARGEST_CHUNK = 2**26
-"""Bytes that are read at once from a memory map whose samples are not contiguous."""
+View: TypeAlias = tuple[Rows, Ints]
+"""An array of p features, and the positions of some samples among its rows."""
 
-LARGE_ROW = 2**14
-"""Bytes from which on a row is worth a call of the system to read it."""
-
-
-Fetched: TypeAlias = Callable[[slice], tuple[Rows, Ints]]
-"""Gives some of the samples that were fetched; see `Source.fetch`."""
+PieceReader: TypeAlias = Callable[[slice], View]
+"""Reads a piece of one minibatch; worker threads call it at the same time, for a piece each."""
 
 
 class Source(ABC):
-    """A matrix of n samples × p features of which rows can be had, and only rows.
+    """A matrix of n samples × p features of which rows can be read.
 
-    Rows may be asked for from a thread other than the one that made the source.
+    A subclass must set `shape` and `dtype` and define `rows`. All else has a default. Rows may be
+    read in another thread than the one that made the source.
 
     Attributes
     ----------
     shape : tuple of (int, int)
     dtype : numpy.dtype
     chunk_starts : ndarray of int or None
-        The first row of every chunk of rows that are stored, and had best be read, together; None
-        where any rows are as cheap as any others. Only for dense sources.
+        The first row of every chunk of rows that are stored together and best read together. None
+        if all rows can be read at the same cost. Only for dense sources.
     supports_partial_chunks : bool
         Whether some rows of a chunk can be read without reading all of it.
     is_in_memory : bool
-        Whether rows can be had without waiting for a disk; if so, nobody reads ahead.
+        Whether rows can be read without waiting for a disk. If so, nothing is read ahead.
     is_sparse : bool
         Whether rows are in CSR form.
-    is_read_by_system : bool
-        Whether the system reads what `prefetch` asks for while others compute; if not, somebody
-        has to wait for the disk in `fetch`.
+    reads_in_parallel : bool
+        Whether all worker threads may call `prefetch` and `view` at the same time, each for its
+        piece of a minibatch, when the minibatch is needed. The system reads ahead after `prefetch`.
+        If False, a background thread reads whole minibatches ahead.
     """
 
     shape: tuple[int, int]
@@ -49,17 +46,12 @@ class Source(ABC):
     supports_partial_chunks: bool = False
     is_in_memory: bool = False
     is_sparse: bool = False
-    is_read_by_system: bool = False
+    reads_in_parallel: bool = False
 
     @property
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, on average."""
         return float(self.shape[1])
-
-    @property
-    def has_large_rows(self) -> bool:
-        """Whether rows are worth to be read one by one."""
-        return self.shape[1] * self.dtype.itemsize >= LARGE_ROW
 
     @abstractmethod
     def rows(self, ids: Ints) -> Rows:
@@ -74,18 +66,8 @@ class Source(ABC):
         X : ndarray or csr_array of shape (b, p)
         """
 
-    def prefetch(self, ids: Ints) -> None:  # noqa: B027 (there may be nobody to ask)
-        """Ask the system to begin to read samples, without waiting for them.
-
-        What is wrong with them is left to whoever reads them.
-
-        Parameters
-        ----------
-        ids : ndarray of shape (b,)
-        """
-
-    def locate(self, ids: Ints) -> list[Place] | None:  # noqa: ARG002 (not known here)
-        """Return in which files samples are, and where, for somebody else to read them.
+    def view(self, ids: Ints) -> View:
+        """Return an array that holds samples, without a copy if they are in memory or mapped.
 
         Parameters
         ----------
@@ -93,34 +75,26 @@ class Source(ABC):
 
         Returns
         -------
-        places : list of Place or None
-            One for every sample, whose p numbers are there as they are in memory; None if that is
-            not so for all of them.
+        X : ndarray or csr_array of shape (m, p)
+            It must not be written to.
+        positions : ndarray of shape (b,)
+            The row of `X` that is each sample.
         """
-        return None
+        return self.rows(ids), np.arange(len(ids))
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Do the waiting for a disk now; return a function that does the computing.
+    def prefetch(self, ids: Ints) -> None:  # noqa: B027 (a source need not have it)
+        """Let the system begin to read samples into its page cache, without waiting for them.
 
-        A loader calls this in the background, some minibatches ahead, unless the source is read by
-        the system; and the function when the samples are needed, from all threads at the same time,
-        for a few samples each: what has to be copied twice is still in the cache the second time.
+        This is a hint and raises no error. A sample that cannot be read is an error when it is
+        read.
 
         Parameters
         ----------
         ids : ndarray of shape (b,)
-
-        Returns
-        -------
-        fetched : callable
-            Given a slice of `ids`, it returns a matrix of p features, and where in it these samples
-            are.
         """
-        rows, places = self.rows(ids), np.arange(len(ids))
-        return lambda part: (rows, places[part])
 
     def read(self, start: int, stop: int, out: Array) -> None:
-        """Write consecutive rows into an array; worth its own method where `rows` makes a copy.
+        """Write consecutive rows into an array; worth overriding where `rows` makes a copy.
 
         Parameters
         ----------

@@ -29,14 +29,14 @@ def both(source, dtype=FLOAT, ids=(4, 0, 2), permuted=True):
     "dtype",
     ["f4", "f8", "f2", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", ">f4", ">u2", "g"],
 )
-def test_rows_of_any_type_arrive(dtype, permuted):
+def test_rows_of_any_type_are_those_of_the_host(dtype, permuted):
     X = np.random.default_rng(0).integers(0, 2**16, (6, 9)).astype(dtype)
     host, device = both(X, permuted=permuted)
     np.testing.assert_array_equal(device, host)
     assert device.dtype == FLOAT
 
 
-def test_sparse_rows_arrive():
+def test_sparse_rows_are_those_of_the_host():
     X = sp.random_array((6, 9), density=0.3, rng=np.random.default_rng(0), format="csr")
     host, device = both(X)
     np.testing.assert_array_equal(device, host)
@@ -53,7 +53,7 @@ def test_patches_cut_out_on_the_device_are_those_of_the_host(dtype, center, scal
     assert not center or not device[0].any()
 
 
-def test_gray_images_have_patches_too():
+def test_patches_of_a_gray_image_are_those_of_the_host():
     host, device = both(ImagePatches(np.random.default_rng(0).random((8, 8)), 3), np.dtype("f8"))
     np.testing.assert_allclose(device, host, atol=1e-14)
 
@@ -66,7 +66,7 @@ def test_a_row_that_is_not_finite_is_named(bad):
         both(X)
 
 
-def test_a_pixel_that_is_not_finite_is_found_where_a_patch_has_it():
+def test_a_pixel_that_is_not_finite_is_an_error_only_in_a_patch_that_holds_it():
     image = np.random.default_rng(0).random((6, 6))
     image[5, 5] = np.nan
     patches = ImagePatches(image, 3)
@@ -90,7 +90,7 @@ def test_negative_entries_are_warned_about_once(source):
     assert len(caught) == 1
 
 
-def test_minibatches_come_in_order_and_no_thread_stays():
+def test_minibatches_come_in_order_and_leave_no_thread():
     X = np.arange(80.0).reshape(40, 2)
     before = set(threading.enumerate())
     batches = np.split(np.random.default_rng(0).permutation(40), 10)
@@ -102,7 +102,7 @@ def test_minibatches_come_in_order_and_no_thread_stays():
 
 
 @NEEDS_GPU
-def test_a_large_array_is_pinned_while_somebody_reads_it():
+def test_a_large_array_is_pinned_while_a_loader_uses_it():
     from somf.data.cuda.pinned import WORTH_PINNING, tensor_of
 
     X = np.random.default_rng(0).random((WORTH_PINNING // 4096, 1024), dtype=np.float32)
@@ -118,7 +118,7 @@ def test_a_large_array_is_pinned_while_somebody_reads_it():
 
 
 @NEEDS_GPU
-def test_an_array_that_cannot_be_pinned_is_sent_by_way_of_other_memory():
+def test_an_array_that_cannot_be_pinned_is_sent_through_staging_memory():
     import torch
 
     from somf.data.cuda.pinned import WORTH_PINNING

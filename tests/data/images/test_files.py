@@ -1,4 +1,4 @@
-"""Images of every kind of file, and files that are not what they say."""
+"""Images of every kind of file, and files that are damaged or of another kind."""
 
 import sys
 
@@ -7,7 +7,14 @@ import pytest
 
 from somf import DictionaryLearning, ImagePatches
 from somf.data.images.files import open_image
-from somf.errors import DamagedFileError, FileRequestError
+from somf.errors import (
+    DamagedFileError,
+    FileRequestError,
+    MissingFileError,
+    NotFiniteError,
+    SeveralDatasetsError,
+    UnknownKindError,
+)
 
 CUBE = np.random.default_rng(0).integers(1, 60_000, (9, 11, 4), dtype=np.uint16)
 CHANNELS = {"photometric": "minisblack", "planarconfig": "contig"}
@@ -129,9 +136,9 @@ def test_a_cube_of_matlab_73_has_its_axes_in_the_right_order(tmp_path):
 def test_an_image_among_several_is_chosen_by_name(tmp_path):
     path = write_mat(tmp_path / "x.mat", scene=CUBE, truth=CUBE[:, :, 0])
     assert ImagePatches(path, 3, dataset="scene").patch_shape == (3, 3, 4)
-    with pytest.raises(ValueError, match=r"dataset must be one of .*x\.mat', got 'sea'"):
+    with pytest.raises(FileRequestError, match=r"dataset must be one of .*x\.mat', got 'sea'"):
         ImagePatches(path, 3, dataset="sea")
-    with pytest.raises(ValueError, match=r"dataset must be None for .*y\.npy'"):
+    with pytest.raises(FileRequestError, match=r"dataset must be None for .*y\.npy'"):
         ImagePatches(write_npy(tmp_path / "y.npy", CUBE), 3, dataset="scene")
 
 
@@ -151,7 +158,7 @@ def test_a_blank_no_data_value_is_none(tmp_path):
 # Pixels without data
 
 
-def test_the_no_data_value_of_a_file_is_respected(tmp_path):
+def test_the_no_data_value_of_a_file_is_used(tmp_path):
     image = CUBE.astype(np.float32)
     image[4, 5, 2] = -9999
     tiff = write_tiff(
@@ -185,7 +192,7 @@ def test_nan_pixels_are_an_error_unless_they_are_declared(tmp_path):
     image = CUBE.astype(float)
     image[4, 4] = np.nan
     np.save(tmp_path / "x.npy", image)
-    with pytest.raises(ValueError, match="X must be finite, got NaN in row"):
+    with pytest.raises(NotFiniteError, match="X must be finite, got NaN in row"):
         DictionaryLearning(3).fit(ImagePatches(tmp_path / "x.npy", 3))
     DictionaryLearning(3, random_state=0).fit(ImagePatches(tmp_path / "x.npy", 3, no_data=np.nan))
 
@@ -235,11 +242,11 @@ def test_an_envi_header_that_promises_more_than_there_is_is_refused(tmp_path):
 
 def test_the_two_files_of_an_envi_image_are_not_taken_for_each_other(tmp_path):
     path = write_envi(tmp_path / "x.hdr", CUBE)
-    with pytest.raises(ValueError, match=r"Name its header instead, '.*x\.hdr'"):
+    with pytest.raises(UnknownKindError, match=r"Name its header instead, '.*x\.hdr'"):
         open_image(tmp_path / "x.img")
     (tmp_path / "x.img").unlink()
     with pytest.raises(
-        FileRequestError, match=r"x\.hdr' is a header, and its data file is missing"
+        MissingFileError, match=r"x\.hdr' is a header, and its data file is missing"
     ):
         open_image(path)
 
@@ -253,8 +260,16 @@ def test_a_picture_that_promises_more_than_it_holds_is_refused(tmp_path):
         open_image(path)
 
 
+@pytest.mark.parametrize("kind", ["h5", "zarr"])
+def test_a_file_without_an_image_is_named(tmp_path, kind):
+    write = write_hdf5 if kind == "h5" else write_zarr
+    path = write(tmp_path / f"x.{kind}", CUBE[0, 0])
+    with pytest.raises(DamagedFileError, match=rf"x\.{kind}' .* image"):
+        open_image(path)
+
+
 def test_a_file_must_hold_one_image(tmp_path):
-    with pytest.raises(FileRequestError, match=r"x\.mat'.* holds several: a, b"):
+    with pytest.raises(SeveralDatasetsError, match=r"dataset must .*x\.mat'.* a, b"):
         open_image(write_mat(tmp_path / "x.mat", a=CUBE, b=CUBE))
     with pytest.raises(DamagedFileError, match="of shape"):
         open_image(write_npy(tmp_path / "x.npy", CUBE[0, 0]))
@@ -263,7 +278,7 @@ def test_a_file_must_hold_one_image(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
-def test_chunks_are_unpacked_one_band_after_the_other_into_a_file_if_they_are_large(
+def test_a_large_chunked_image_is_unpacked_band_by_band_into_a_scratch_file(
     tmp_path, monkeypatch, kind
 ):
     write = write_hdf5 if kind == "h5" else write_zarr
@@ -276,7 +291,7 @@ def test_chunks_are_unpacked_one_band_after_the_other_into_a_file_if_they_are_la
 
 
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
-def test_a_dataset_may_say_what_stands_for_no_data(tmp_path, kind):
+def test_the_fill_value_of_a_dataset_stands_for_no_data(tmp_path, kind):
     write = write_hdf5 if kind == "h5" else write_zarr
     path = write(tmp_path / f"x.{kind}", CUBE)
     if kind == "h5":
@@ -299,15 +314,15 @@ def test_a_mask_may_be_a_file(tmp_path):
     np.testing.assert_array_equal(patches.positions, same.positions)
     assert (patches.geometry["mask"], same.geometry["mask"]) == (str(path), None)
     write_npy(tmp_path / "mask.npy", mask.astype(float))
-    with pytest.raises(DamagedFileError, match=r"mask must hold booleans .*float64.*mask\.npy"):
+    with pytest.raises(FileRequestError, match=r"mask must hold booleans .*mask\.npy.*float64"):
         ImagePatches(CUBE, 3, mask=path)
 
 
 def test_unknown_kinds_and_missing_files_are_named(tmp_path):
     (tmp_path / "x.gif").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"image must be .* \.npy.*got .*x\.gif"):
+    with pytest.raises(UnknownKindError, match=r"image must be .* \.npy.*got .*x\.gif"):
         ImagePatches(tmp_path / "x.gif", 3)
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.png"):
+    with pytest.raises(MissingFileError, match=r"nowhere\.png"):
         ImagePatches(tmp_path / "nowhere.png", 3)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from somf import ImagePatches
+from somf.errors import ParameterError
 
 IMAGE = np.random.default_rng(0).random((20, 30))
 CUBE = np.random.default_rng(0).random((20, 30, 5))
@@ -101,7 +102,7 @@ def test_normalised_patches_are_floats_of_sufficient_precision(given, expected):
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_bad_arguments_get_a_clear_error(args, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ParameterError, match=message):
         ImagePatches(*args)
 
 

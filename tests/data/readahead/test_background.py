@@ -1,14 +1,14 @@
-"""The background thread: order, bounds, errors, and that it ends."""
+"""The background thread: order, bounds, errors, and its end."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
 
 from somf import DictionaryLearning
-from somf.data import Loader, Source
+from somf.data import Loader, Source, as_source
 from somf.data.readahead.background import read_ahead
+from somf.errors import NotFiniteError
 
 
 @pytest.fixture(autouse=True)
@@ -29,18 +29,19 @@ def test_the_next_items_are_made_while_one_is_in_use():
     second = threading.Event()
     with read_ahead(lambda i: second.set() if i == 1 else None, range(3), 1) as items:
         next(items)
-        assert second.wait(10)  # nobody has asked for it yet
+        assert second.wait(10)  # made before it is taken
 
 
-def test_only_so_many_items_are_made_in_advance():
-    made = []
-    with read_ahead(made.append, range(100), 4) as items:
+def test_n_ahead_items_are_made_in_advance_and_no_more():
+    is_made = [threading.Event() for _ in range(100)]
+    with read_ahead(lambda i: is_made[i].set(), range(100), 4) as items:
         for n, _ in enumerate(items, start=1):
-            time.sleep(0.001)
-            assert len(made) <= n + 4
+            n_expected = min(n + 4, 100)
+            assert is_made[n_expected - 1].wait(10)
+            assert sum(event.is_set() for event in is_made) == n_expected
 
 
-def test_an_error_comes_in_the_place_of_its_item_and_is_the_same_object():
+def test_an_error_is_raised_in_the_place_of_its_item():
     error = OSError("the disk is gone")
 
     def make(i):
@@ -55,19 +56,24 @@ def test_an_error_comes_in_the_place_of_its_item_and_is_the_same_object():
     assert caught.value is error
 
 
-def test_nothing_is_made_after_the_consumer_has_left():
-    made = []
+def test_the_item_at_which_the_consumer_leaves_is_the_last_one(monkeypatch):
+    monkeypatch.setattr("somf.data.readahead.background.JOIN_TIMEOUT", 0)
+    made, begun, may_end = [], threading.Event(), threading.Event()
 
     def make(i):
-        time.sleep(0.01)
+        if i == 1:
+            begun.set()
+            assert may_end.wait(10)
         made.append(i)
 
     with read_ahead(make, range(1000), 8) as items:
         next(items)
-    n_made = len(made)
-    assert n_made <= 3
-    time.sleep(0.05)
-    assert len(made) == n_made
+        assert begun.wait(10)
+    may_end.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("somf-reader"):
+            thread.join(10)
+    assert made == [0, 1]
 
 
 def test_an_error_of_the_consumer_ends_the_thread():
@@ -80,11 +86,11 @@ def test_an_error_of_the_consumer_ends_the_thread():
         consume()
 
 
-# The same in a fit
+# A fit that reads in the background
 
 
-class Slow(Source):
-    """Waits for a disk, and breaks at the given read."""
+class OnDisk(Source):
+    """Not in memory; raises an error at the given read."""
 
     shape, dtype = (300, 60), np.dtype(float)
 
@@ -99,8 +105,8 @@ class Slow(Source):
         return self.X[ids]
 
 
-def test_a_fit_reads_ahead_what_is_not_in_memory_and_gives_the_same_dictionary(toy):
-    source = Slow(toy)
+def test_a_fit_that_reads_ahead_gives_the_same_dictionary(toy):
+    source = OnDisk(toy)
     model = DictionaryLearning(4, n_epochs=3, random_state=0).fit(source, validation=toy)
     assert any(name.startswith("somf-reader") for name in source.threads)
     expected = DictionaryLearning(4, n_epochs=3, random_state=0).fit(toy, validation=toy)
@@ -109,26 +115,27 @@ def test_a_fit_reads_ahead_what_is_not_in_memory_and_gives_the_same_dictionary(t
 
 
 @pytest.mark.parametrize("breaks_at", [1, 2, 3, 7, 11])
-def test_a_source_that_breaks_in_the_background_surfaces_its_own_error(toy, breaks_at):
+def test_an_error_of_a_source_in_the_background_is_raised_by_fit(toy, breaks_at):
     seen = []
     model = DictionaryLearning(
         4, batch_size=30, n_epochs=2, callbacks=[lambda p: seen.append(p.n_iter)], random_state=0
     )
     with pytest.raises(OSError, match="the disk is gone"):
-        model.fit(Slow(toy, breaks_at))
+        model.fit(OnDisk(toy, breaks_at))
     assert len(seen) == max(breaks_at - 2, 0)  # the first read is for the initial atoms
 
 
-def test_nan_found_in_the_background_is_reported_after_all_batches_before_it(toy):
+def test_nan_is_reported_after_all_minibatches_before_it(toy):
     X = toy.copy()
     X[100, 3] = np.nan
     seen = []
     model = DictionaryLearning(
         4, init="random", batch_size=30, callbacks=[lambda p: seen.append(p.n_iter)], random_state=0
     )
-    source = Slow(X)
-    with pytest.raises(ValueError, match="got NaN in row 100"):
+    source = OnDisk(X)
+    with pytest.raises(NotFiniteError, match="got NaN in row 100") as caught:
         model.fit(source)
+    assert (caught.value.name, caught.value.row) == ("X", 100)
     seed = np.random.RandomState(0).randint(2**31 - 1)
     order = Loader(source, source.dtype).order(np.arange(300), seed, 0)
     assert len(seen) == int(np.flatnonzero(order == 100)[0]) // 30
@@ -136,7 +143,7 @@ def test_nan_found_in_the_background_is_reported_after_all_batches_before_it(toy
 
 def test_a_fit_that_is_stopped_early_leaves_no_thread(toy):
     model = DictionaryLearning(4, batch_size=10, callbacks=[lambda p: p.n_iter == 3])
-    assert model.fit(Slow(toy)).n_iter_ == 3
+    assert model.fit(OnDisk(toy)).n_iter_ == 3
 
 
 def test_a_callback_that_raises_leaves_no_thread(toy):
@@ -144,8 +151,8 @@ def test_a_callback_that_raises_leaves_no_thread(toy):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        DictionaryLearning(4, batch_size=10, callbacks=[interrupt]).fit(Slow(toy))
-    # Also while the error, and so everything that was under way, is still at hand.
+        DictionaryLearning(4, batch_size=10, callbacks=[interrupt]).fit(OnDisk(toy))
+    # The thread has ended although the traceback still refers to the iterator.
     assert caught.value is not None
     assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]
 
@@ -155,7 +162,7 @@ def test_transform_and_objective_read_ahead_and_leave_no_thread(toy, monkeypatch
     model = DictionaryLearning(4, random_state=0).fit(toy)
     for breaks_at in (None, 1, 3):
         for call in (model.transform, model.objective, model.stationarity_gap):
-            source = Slow(toy, breaks_at)
+            source = OnDisk(toy, breaks_at)
             if breaks_at is None:
                 call(source)
                 assert all(name.startswith("somf-reader") for name in source.threads)
@@ -163,15 +170,13 @@ def test_transform_and_objective_read_ahead_and_leave_no_thread(toy, monkeypatch
                 with pytest.raises(OSError, match="the disk is gone"):
                     call(source)
     with pytest.raises(ZeroDivisionError) as caught:  # noqa: PT012 (it is a loop)
-        for _ in Loader(Slow(toy), toy.dtype).chunks(np.arange(300)):
+        for _ in Loader(OnDisk(toy), toy.dtype).chunks(np.arange(300)):
             raise ZeroDivisionError
     assert caught.value is not None
     assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]
 
 
-def test_what_is_in_memory_is_not_read_ahead(toy):
-    from somf.data import as_source
-
+def test_data_in_memory_is_not_read_ahead(toy):
     with Loader(as_source(toy), toy.dtype).stream(np.split(np.arange(300), 6)) as minibatches:
         next(minibatches)
         assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]

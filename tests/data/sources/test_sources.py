@@ -32,7 +32,7 @@ def dense(rows):
 
 
 class Same(Source):
-    """Rows of another source, read at once, in memory, in an order that suits the other one."""
+    """Rows of another source in memory, with the chunks, and so the order, of that source."""
 
     is_in_memory = True
 
@@ -46,7 +46,7 @@ class Same(Source):
 
 
 class SourceContract:
-    """What any source has to do; subclasses say how to make one and what it must hold."""
+    """Tests of any source; a subclass makes one, and the matrix that it must hold."""
 
     def make(self, folder: Path) -> tuple[Source, np.ndarray]:
         raise NotImplementedError
@@ -66,7 +66,7 @@ class SourceContract:
         [[0], [5, 2, 9], [3, 3], [9, 0, 9, 1], range(23), range(22, -1, -1), []],
         ids=["one", "any", "twice", "again", "all", "backwards", "none"],
     )
-    def test_rows_come_in_the_order_asked_for(self, made, ids):
+    def test_rows_come_in_the_order_of_the_ids(self, made, ids):
         source, expected = made
         ids = np.array(ids, dtype=np.int64)
         rows = source.rows(ids)
@@ -83,21 +83,24 @@ class SourceContract:
             np.testing.assert_allclose(again, expected[ids], rtol=1e-6, atol=1e-12)
 
     @pytest.mark.parametrize("ids", [[0], [9, 0, 9, 1, 22], []], ids=["one", "any", "none"])
-    def test_what_is_fetched_and_what_is_read_are_the_rows(self, made, ids):
+    def test_a_view_holds_the_rows_at_its_positions(self, made, ids):
         source, _ = made
         ids = np.array(ids, dtype=np.int64)
-        fetched = source.fetch(ids)
-        for part in (slice(0, len(ids)), slice(0, len(ids) // 2), slice(len(ids) // 2, len(ids))):
-            X, picked = fetched(part)
-            assert sp.issparse(X) == source.is_sparse
-            np.testing.assert_array_equal(dense(X[picked]), dense(source.rows(ids[part])))
-        if not source.is_sparse:
-            for start, stop in ((3, 15), (10, 14), (5, 10), (10, 15), (20, 23)):
+        source.prefetch(ids)
+        X, positions = source.view(ids)
+        assert sp.issparse(X) == source.is_sparse
+        assert positions.shape == ids.shape
+        np.testing.assert_array_equal(dense(X[positions]), dense(source.rows(ids)))
+
+    def test_consecutive_rows_are_written_into_an_array(self, made):
+        source, _ = made
+        for start, stop in ((3, 15), (10, 14), (5, 10), (10, 15), (20, 23)):
+            if not source.is_sparse:  # which has no chunks to read
                 out = np.empty((stop - start, source.shape[1]), dtype=source.dtype)
                 source.read(start, stop, out)
                 np.testing.assert_array_equal(out, source.rows(np.arange(start, stop)))
 
-    def test_minibatches_are_the_rows_whoever_takes_them(self, made, shared_pool):
+    def test_minibatches_are_the_rows_on_any_number_of_threads(self, made, shared_pool):
         source, _ = made
         order = np.random.default_rng(0).permutation(source.shape[0])
         batches = np.split(order, range(5, len(order), 5))
@@ -115,14 +118,14 @@ class SourceContract:
             assert (np.diff(starts) > 0).all()
             assert starts[-1] < made[0].shape[0]
 
-    def test_rows_can_be_had_from_another_thread(self, made):
+    def test_rows_can_be_read_in_another_thread(self, made):
         source, expected = made
         ids = np.array([7, 1, 2])
         with ThreadPoolExecutor(3) as pool:
             for rows in [pool.submit(source.rows, ids) for _ in range(6)]:
                 np.testing.assert_allclose(dense(rows.result()), expected[ids], rtol=1e-6)
 
-    def test_a_fit_is_that_of_the_same_rows_in_memory(self, made):
+    def test_a_fit_equals_that_of_the_same_rows_in_memory(self, made):
         source, _ = made
         params = {"n_epochs": 2, "batch_size": 4, "reduction": 2, "random_state": 0}
         model = DictionaryLearning(3, **params).fit(source, validation=0.2)
@@ -131,7 +134,7 @@ class SourceContract:
         assert model.history_["objective"] == expected.history_["objective"]
         np.testing.assert_array_equal(model.transform(source), expected.transform(Same(source)))
 
-    def test_rows_can_be_had_after_the_process_has_gone_elsewhere(self, tmp_path, monkeypatch):
+    def test_rows_can_be_read_after_a_change_of_the_working_directory(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         source, expected = self.make(Path())
         (tmp_path / "elsewhere").mkdir()
@@ -435,7 +438,7 @@ class TestStackedCsrFiles(SourceContract):
 
 
 class Sliceable:
-    """What Dask has, and little more: a shape, a type, slices and chunks of several sizes."""
+    """The part of a Dask array that is used: shape, type, slices, chunks of several sizes."""
 
     dtype, shape, chunks = np.dtype(float), (23, 7), ((10, 4, 9), (7,))
 
@@ -463,7 +466,7 @@ class Named:
 def test_foreign_types_and_chunks_are_understood_or_ignored(dtype, chunks):
     class Foreign(Sliceable):
         def __array__(self, *_, **__):
-            raise AssertionError("all of it at once")
+            raise AssertionError("the whole object was converted")
 
     X = Foreign()
     X.dtype, X.chunks = dtype, chunks
@@ -503,6 +506,17 @@ def test_other_sparse_formats_become_csr(kind):
     np.testing.assert_array_equal(source.rows(np.arange(23)).toarray(), matrix())
 
 
+def test_a_view_of_an_array_or_a_csr_matrix_is_not_a_copy(tmp_path):
+    np.save(tmp_path / "X.npy", matrix())
+    ids = np.array([3, 1])
+    for X in (matrix(), np.load(tmp_path / "X.npy", mmap_mode="r")):
+        source = as_source(X)
+        assert np.shares_memory(source.view(ids)[0], X)
+        assert np.shares_memory(StackedSource([source, source], ["a", "b"]).view(ids)[0], X)
+    sparse = CsrSource(sp.csr_array(matrix()))
+    assert sparse.view(ids)[0] is sparse.X
+
+
 def test_a_transposed_file_is_a_view(tmp_path):
     np.save(tmp_path / "X.npy", matrix().T)
     source = open_source(tmp_path / "X.npy", transposed=True)
@@ -510,7 +524,7 @@ def test_a_transposed_file_is_a_view(tmp_path):
     assert source.shape == (23, 7)
 
 
-def test_memory_maps_wait_for_the_disk_and_arrays_do_not(tmp_path):
+def test_memory_maps_are_not_in_memory_and_arrays_are(tmp_path):
     np.save(tmp_path / "X.npy", matrix())
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     for X in (mapped, mapped[3:], np.asarray(mapped), mapped.T):
@@ -538,7 +552,7 @@ def test_rows_of_a_memory_map_are_in_plain_random_order_unless_a_row_is_scattere
     ],
     ids=["squeezed", "narrow", "short", "complex", "sparse"],
 )
-def test_slices_that_are_not_what_was_asked_for_are_refused(give, got):
+def test_slices_of_another_shape_or_type_are_refused(give, got):
     class Odd(Sliceable):
         def __getitem__(self, rows):
             return give(rows)
@@ -555,19 +569,30 @@ def test_slices_of_another_type_than_promised_are_refused():
         DictionaryLearning(3).fit(Rounded())
 
 
-@pytest.mark.parametrize("is_in_memory", [True, False])
-@pytest.mark.parametrize("chunk_starts", [None, np.array([0, 10])])
-def test_a_source_that_stops_an_iteration_is_an_error_that_names_it(is_in_memory, chunk_starts):
+@pytest.mark.parametrize(
+    ("chunk_starts", "flags"),
+    [
+        (None, {}),
+        (np.array([0, 10]), {}),
+        (None, {"is_in_memory": True}),
+        (None, {"reads_in_parallel": True}),
+        (None, {"is_sparse": True}),
+    ],
+    ids=["background thread", "buffer", "memory", "page cache", "sparse"],
+)
+def test_a_source_that_raises_stop_iteration_is_named_in_an_error(chunk_starts, flags):
     class Ending(Source):
         shape, dtype = (23, 7), np.dtype(float)
 
         def rows(self, ids):
             if 20 in ids:
                 raise StopIteration
-            return matrix()[ids]
+            return sp.csr_array(matrix()[ids]) if self.is_sparse else matrix()[ids]
 
     source = Ending()
-    source.is_in_memory, source.chunk_starts = is_in_memory, chunk_starts
+    source.chunk_starts = chunk_starts
+    for flag, value in flags.items():
+        setattr(source, flag, value)
     with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
         DictionaryLearning(3, init="random", batch_size=4).fit(source)
 
@@ -589,7 +614,7 @@ def test_masked_rows_are_refused_by_their_number():
             DictionaryLearning(3).fit(masked)
 
 
-def test_slices_are_never_longer_than_what_was_asked_for():
+def test_a_slice_covers_the_wanted_rows_of_one_chunk_only():
     class Counting(Sliceable):
         n_read = 0
 

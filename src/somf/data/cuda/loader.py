@@ -9,29 +9,30 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from somf.data.checks import check_finite
 from somf.data.cuda.patches import cut_patches
 from somf.data.cuda.pinned import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.data.cuda.rows import arrange_rows
 from somf.data.images.patches import ImagePatches
-from somf.data.loader import Loader, check_finite
+from somf.data.loader import Loader, reader_of
 from somf.data.readahead.background import read_ahead
-from somf.data.source import Fetched, Source
+from somf.data.source import PieceReader, Source
 from somf.data.sources.arrays import ArraySource
 from somf.kernels.cuda import device as cuda
 from somf.typing import Array, Ints, Matrix
 
 BATCHES_AHEAD = 2
-"""Minibatches of a pinned array on their way while another one is worked on."""
+"""Minibatches of a pinned array that the device reads while it computes with another one."""
 
 READING_THREADS = 2
-"""While one waits for the device to look at its minibatch, the other begins the next one."""
+"""While one thread waits for the device to check its minibatch, the other reads the next one."""
 
 
 class DeviceLoader(Loader):
-    """Sends rows as they are; converts, permutes and checks them on the device.
+    """Sends rows as they are stored; converts, permutes and checks them on the device.
 
-    All of this happens in the background, on a stream of its own, while the device computes. An
-    image whose patches are the samples goes to the device once, and patches are cut out there.
+    Background threads do this, each on a CUDA stream of its own, while the device computes. The
+    image of `ImagePatches` is sent to the device once, and patches are cut out there.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ class DeviceLoader(Loader):
         if isinstance(source, ArraySource) and source.is_in_memory:
             self._pinned = pinned(source.X)
         if self._computing is not None:
-            self._computing.synchronize()  # other streams are going to use the places
+            self._computing.synchronize()  # other streams are going to read self._places
 
     def load(self, ids: Ints) -> Any:
         """Return samples as a minibatch on the device."""
@@ -75,27 +76,28 @@ class DeviceLoader(Loader):
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
         """See `Loader.stream`; patches that are cut out on the device need no reading ahead."""
-        if self._image is not None or self._computing is None:  # no Triton interpreter in threads
+        is_interpreted = self._computing is None  # Triton's interpreter does not run in threads
+        if self._image is not None or is_interpreted:
             yield map(self.load, batches)
             return
         if self._pinned is not None:
             yield self._read_by_device(self._pinned, batches)
             return
-        # Chunks are kept and given up in the order of minibatches: a matter for one thread.
-        n_threads = 1 if self._keeps_chunks else READING_THREADS
+        # The buffer of chunks must be filled in the order of minibatches, by one thread.
+        n_threads = 1 if self._buffers_chunks else READING_THREADS
         n_ahead = self._n_ahead(batches)
-        with self._planned(batches, n_ahead) as fetch:
+        with self._background_view(batches, n_ahead) as view:
 
             def load(ids: Ints) -> Any:
-                return self._prepare(self._ask_and_fetch(fetch, ids), ids)
+                return self._prepare(ids, reader_of(view(ids)))
 
             with read_ahead(load, batches, n_ahead, n_threads) as minibatches:
                 yield minibatches
 
     def _read_by_device(self, source: PinnedArray, batches: Sequence[Ints]) -> Iterator[Any]:
-        """Yield minibatches of a pinned array; the device reads some of them in advance.
+        """Yield minibatches of a pinned array; the device reads some of them ahead.
 
-        The host has so little to do that a thread of its own would cost more than it saves.
+        The host has so little to do that a background thread would cost more than it saves.
         """
         coming: deque[tuple[Ints, Any, Any, Any]] = deque()
         stream = torch.cuda.Stream()
@@ -108,28 +110,28 @@ class DeviceLoader(Loader):
             while coming:
                 yield self._arrived(*coming.popleft())
         finally:
-            stream.synchronize()  # the device may still write what nobody is going to look at
+            stream.synchronize()  # the device may still write minibatches that are not used
 
     def _arrived(self, ids: Ints, rows: Any, bad: Any, there: Any) -> Any:
         there.synchronize()
         return self._checked(rows, int(bad) == 0, ids)
 
-    def _prepare(self, fetched: Fetched, ids: Ints) -> Any:
-        X, picked = fetched(slice(0, len(ids)))
+    def _prepare(self, ids: Ints, read: PieceReader) -> Any:
+        X, positions = read(slice(0, len(ids)))
         with self._on_own_stream():
             if isinstance(X, np.ndarray):
-                rows, bad = self._arranged(X, picked)
+                rows, bad = self._arranged(X, positions)
                 if self._computing is not None:
                     torch.cuda.current_stream().synchronize()
                 batch = self._checked(rows, int(bad) == 0, ids)
             else:
-                batch = cuda.to_device(self._sparse(X[picked], ids))
-                self._keep_until_worked_on(batch)
+                batch = cuda.to_device(self._sparse(ids, X[positions]))
+                self._keep_until_used(batch)
         return batch
 
     @contextmanager
     def _on_own_stream(self) -> Iterator[None]:
-        """Let a reading thread use the device beside what it computes; wait for it in the end."""
+        """Use the CUDA stream of this thread, beside the one that computes, and wait for it."""
         if self._computing is None:
             yield
             return
@@ -139,33 +141,33 @@ class DeviceLoader(Loader):
             yield
         self._reading.stream.synchronize()
 
-    def _arranged(self, X: Array, picked: Ints) -> tuple[Any, Any]:
+    def _arranged(self, X: Array, positions: Ints) -> tuple[Any, Any]:
         """Pick rows, permute columns, convert and check, all in one pass."""
         if not can_be_sent(X.dtype):
-            X, picked = X[picked].astype(self.dtype), np.arange(len(picked))
+            X, positions = X[positions].astype(self.dtype), np.arange(len(positions))
         if self._pinned is not None:
-            source, chosen = self._pinned.tensor, cuda.places(picked)
+            source, chosen = self._pinned.tensor, cuda.places(positions)
         else:
-            source = self._staging().send(X, picked)
-            chosen = torch.arange(len(picked), device=cuda.DEVICE)
-        rows = torch.empty((len(picked), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
-        self._keep_until_worked_on(chosen, rows)
+            source = self._staging().send(X, positions)
+            chosen = torch.arange(len(positions), device=cuda.DEVICE)
+        rows = torch.empty((len(positions), X.shape[1]), dtype=self._floating, device=cuda.DEVICE)
+        self._keep_until_used(chosen, rows)
         return rows, arrange_rows(source, chosen, self._places, rows, X.dtype == np.uint16)
 
-    def _keep_until_worked_on(self, *arrays: Any) -> None:
-        """Let the memory of arrays not be used again before what is computed from them is done."""
+    def _keep_until_used(self, *arrays: Any) -> None:
+        """Keep the memory of arrays until the device has computed with them."""
         if self._computing is not None:
             for array in arrays:
                 array.record_stream(self._computing)
 
     def _staging(self) -> Staging:
-        """Return that of this thread."""
+        """Return the pinned memory of this thread."""
         if not hasattr(self._reading, "staging"):
             self._reading.staging = Staging()
         return cast(Staging, self._reading.staging)
 
     def _checked(self, X: Any, is_finite: bool, ids: Ints) -> Any:
-        """Return a minibatch after a complaint about NaN, infinity or unwanted negative entries."""
+        """Return a minibatch; raise an error for NaN or infinity, warn of negative entries."""
         if not is_finite:
             rows = X.cpu().numpy()
             check_finite(rows, rows, ids, self.name)
@@ -188,7 +190,7 @@ class DeviceImage:
     Attributes
     ----------
     is_finite : bool
-        Whether all of the image is.
+        Whether all pixels are finite.
     has_negatives : bool
         Whether patches have negative entries.
     """
@@ -197,7 +199,7 @@ class DeviceImage:
         self.center, self.scale, self.dtype = source.center, source.scale, dtype
         image = source.image
         image = image.astype(image.dtype.newbyteorder("="), copy=False)
-        if image.dtype.kind in "ub":  # torch can do little with them
+        if image.dtype.kind in "ub":  # torch has few operations for them
             image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
         self.pixels = tensor_of(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
         width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
@@ -210,7 +212,7 @@ class DeviceImage:
         self.has_negatives = self.center or bool((self.pixels < 0).any())
 
     def patches(self, ids: Ints) -> Any:
-        """Return patches as rows, normalised like those of `gather.cut_patches`.
+        """Return patches as rows, normalised like those of `images.cutting.cut_patches`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Patches of an image that is on the device, one program each."""
+"""Patches of an image that is on the device; one Triton program cuts out one patch."""
 
 from typing import Any
 
@@ -7,10 +7,11 @@ import triton
 import triton.language as tl
 
 FEATURES_AT_ONCE = 4096
+"""Entries of a patch that a program works on at once."""
 
 
 def cut_patches(pixels: Any, corners: Any, offsets: Any, center: bool, scale: bool, X: Any) -> None:
-    """Cut out patches and normalise them like `gather.cut_patches`.
+    """Cut out patches and normalise them like `images.cutting.cut_patches`.
 
     Parameters
     ----------
@@ -19,7 +20,7 @@ def cut_patches(pixels: Any, corners: Any, offsets: Any, center: bool, scale: bo
     corners : tensor of int of shape (b,)
         Where in `pixels` every patch begins.
     offsets : tensor of int of shape (p,)
-        Where every value of a patch is, from there.
+        Where every value of a patch is, counted from its beginning.
     center : bool
         Whether to subtract the mean of every patch.
     scale : bool
@@ -44,7 +45,7 @@ def cut_patches(pixels: Any, corners: Any, offsets: Any, center: bool, scale: bo
 
 
 def _rounding(dtype: torch.dtype, device: torch.device) -> Any:
-    """Return the part of ‖x‖² that is rounding in a patch that is constant."""
+    """Return the part of ‖x‖² below which a centred patch is constant up to rounding."""
     return torch.full((1,), (8 * torch.finfo(dtype).eps) ** 2, dtype=torch.float64, device=device)
 
 

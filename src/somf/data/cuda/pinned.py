@@ -1,4 +1,4 @@
-"""Rows of the host where a device can read them."""
+"""Rows in pinned memory of the host, which the device can read."""
 
 import os
 import warnings
@@ -13,26 +13,33 @@ import torch
 from somf.kernels.cuda import device as cuda
 from somf.typing import Array, Ints
 
-PIECE_BYTES, N_PIECES, COPYING_THREADS = 2**25, 3, 8
-"""Pinned memory of a reading thread, and the threads that fill it."""
+PIECE_BYTES = 2**25
+"""Bytes of a piece of pinned memory by which a reading thread sends rows."""
+
+N_PIECES = 3
+"""Pieces of pinned memory of a reading thread: while one is sent, others are filled."""
+
+COPYING_THREADS = 8
+"""Threads that copy rows into a piece of pinned memory."""
 
 WORTH_PINNING = 2**26
-"""Bytes from which on it pays to pin an array where it is."""
+"""Bytes from which on pinning an array costs less than it saves."""
+
 LARGEST_PINNED_SHARE = 0.75
-"""Part of the memory of the machine that an array may have for that."""
+"""Largest part of the machine's memory that is pinned for an array."""
 
 
 class PinnedArray:
-    """An array that stays where it is in the memory of the host, and that the device reads itself.
+    """An array in the memory of the host that the device reads itself.
 
-    Pinning costs about as much as sending the array once; after that the host copies nothing.
+    Pinning costs about as much as sending the array once. After that the host copies nothing.
 
     Parameters
     ----------
     X : ndarray of shape (n, p)
         Its rows are contiguous.
     is_ours : bool
-        Whether its memory is to be let go with the last reference to this object.
+        Whether somf has pinned its memory, and unpins it with the last reference to this object.
 
     Attributes
     ----------
@@ -50,10 +57,11 @@ class PinnedArray:
 
 
 _ours: "weakref.WeakSet[PinnedArray]" = weakref.WeakSet()
+"""Arrays that somf has pinned."""
 
 
 def pinned(X: Array) -> PinnedArray | None:
-    """Return an array for the device to read, or None where that cannot be or does not pay."""
+    """Pin an array for the device to read; return None if that is impossible or not worth it."""
     if cuda.DEVICE.type != "cuda" or not X.flags.c_contiguous or not can_be_sent(X.dtype):
         return None
     begin, end = X.ctypes.data, X.ctypes.data + X.nbytes
@@ -62,11 +70,11 @@ def pinned(X: Array) -> PinnedArray | None:
             if not other.begin <= begin <= end <= other.end:
                 return None
             view = PinnedArray(X, is_ours=False)
-            view.memory_of = other  # it stays pinned as long as somebody reads it
+            view.memory_of = other  # keeps it pinned as long as there is the view
             return view
     if tensor_of(X).is_pinned():
         return PinnedArray(X, is_ours=False)
-    largest = LARGEST_PINNED_SHARE * _memory_of_the_machine()
+    largest = LARGEST_PINNED_SHARE * _machine_memory()
     if not WORTH_PINNING <= X.nbytes <= largest or not _register(begin, X.nbytes):
         return None
     return PinnedArray(X, is_ours=True)
@@ -77,25 +85,24 @@ def _register(address: int, size: int) -> bool:
     if int(torch.cuda.cudart().cudaHostRegister(address, size, 0)) == 0:
         return True
     with suppress(RuntimeError):
-        torch.zeros(1, device=cuda.DEVICE)  # here the error comes up once more, and is forgotten
+        torch.zeros(1, device=cuda.DEVICE)  # CUDA reports its last error once more, and forgets it
     return False
 
 
 def _unregister(address: int) -> None:
-    torch.cuda.synchronize()  # the device may be reading what nobody wants any more
+    torch.cuda.synchronize()  # the device may still be reading it
     torch.cuda.cudart().cudaHostUnregister(address)
 
 
-def _memory_of_the_machine() -> int:
+def _machine_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 class Staging:
-    """Pinned memory by which a thread sends rows to the device.
+    """Pinned memory by which a thread sends rows to the device, a piece at a time.
 
-    There are a few pieces: while one is being sent, others are filled. Pieces that stay in the
-    cache of the CPU were seen to be nearly twice as fast as whole minibatches, and small ones much
-    slower, since every piece costs the host some work.
+    Pieces that fit into the cache of the CPU were measured to be nearly twice as fast as whole
+    minibatches. Small pieces are much slower, since each costs the host some work.
     """
 
     def __init__(self) -> None:
@@ -103,28 +110,28 @@ class Staging:
         self.sent: list[Any] = []
         self.copiers = ThreadPoolExecutor(COPYING_THREADS, "somf-copy")
 
-    def send(self, X: Array, picked: Ints) -> Any:
-        """Return rows of an array on the device; it is on its way there on the current stream.
+    def send(self, X: Array, positions: Ints) -> Any:
+        """Return rows of an array on the device; the current CUDA stream still copies them.
 
         Parameters
         ----------
         X : ndarray of shape (n, p)
-        picked : ndarray of shape (b,)
+        positions : ndarray of shape (b,)
 
         Returns
         -------
         rows : tensor of shape (b, p)
             Of the type of `tensor_of` X.
         """
-        shape, row_bytes = (len(picked), X.shape[1]), X.shape[1] * X.itemsize
+        shape, row_bytes = (len(positions), X.shape[1]), X.shape[1] * X.itemsize
         rows = torch.empty(shape, dtype=tensor_of(X[:0]).dtype, device=cuda.DEVICE)
         self._reserve(max(PIECE_BYTES, row_bytes))
         per_piece = len(self.pieces[0]) // row_bytes
-        for number, start in enumerate(range(0, len(picked), per_piece)):
+        for number, start in enumerate(range(0, len(positions), per_piece)):
             part, turn = slice(start, start + per_piece), number % N_PIECES
             if self.sent:
                 self.sent[turn].synchronize()
-            ids = picked[part]
+            ids = positions[part]
             piece = self.pieces[turn][: len(ids) * row_bytes].numpy().view(X.dtype)
             copy = piece.reshape(len(ids), X.shape[1])
             self._copy(X, ids, copy)
@@ -143,7 +150,7 @@ class Staging:
         self.sent = [torch.cuda.Event() for _ in self.pieces] if on_gpu else []
 
     def _copy(self, X: Array, ids: Ints, rows: Array) -> None:
-        """Copy rows with several threads: one alone cannot use the memory of a machine."""
+        """Copy rows with several threads: one alone does not reach the bandwidth of the memory."""
 
         def copy(part: Ints) -> None:
             if part.size:
@@ -161,6 +168,6 @@ def can_be_sent(dtype: np.dtype[Any]) -> bool:
 def tensor_of(X: Array) -> Any:
     """Return an array as a tensor without a copy, also if it is read-only; uint16 as int16."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # torch fears that one might write to it
-        # torch can do little with uint16
+        warnings.simplefilter("ignore", UserWarning)  # torch warns of read-only arrays
+        # torch has few operations for uint16
         return torch.from_numpy(X.view(np.int16) if X.dtype == np.uint16 else X)

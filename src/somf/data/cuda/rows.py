@@ -7,8 +7,13 @@ import triton
 import triton.language as tl
 
 N_PROGRAMS = 20
-"""Enough to keep the bus busy; many more would be in the way of what the device computes."""
-ENTRIES_AT_ONCE, N_WARPS = 4096, 4
+"""Programs that read rows: enough to keep the bus busy, few enough to leave room to compute."""
+
+ENTRIES_AT_ONCE = 4096
+"""Entries of a row that a program works on at once."""
+
+N_WARPS = 4
+"""Warps of a program."""
 
 
 def arrange_rows(source: Any, picked: Any, places: Any, rows: Any, is_unsigned: bool) -> Any:
@@ -23,13 +28,13 @@ def arrange_rows(source: Any, picked: Any, places: Any, rows: Any, is_unsigned: 
         Where every entry of a row goes.
     rows : tensor of shape (b, p), overwritten
     is_unsigned : bool
-        Whether the integers in `source` are without sign, whatever its type says.
+        Whether the integers in `source` are unsigned, although its type is a signed one.
 
     Returns
     -------
     bad : tensor of int of shape (1,)
         Not zero if there are entries that are not finite. It is in the memory of the host, and
-        true when the device is done.
+        is valid when the device has finished.
     """
     b, p = rows.shape
     bad = torch.zeros(1, dtype=torch.int32, pin_memory=rows.is_cuda)
@@ -65,9 +70,9 @@ def _arrange(
     UNSIGNED: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """Programs share the work piece by piece, so that all of them are at a few rows at a time.
+    """Arrange rows; all programs work on pieces of the same few rows at a time.
 
-    Entries that are written out of order then meet their neighbours in the cache.
+    So entries that are written out of order meet their neighbours in the cache.
     """
     per_row = tl.cdiv(p, BLOCK)
     kind: tl.constexpr = rows.dtype.element_ty

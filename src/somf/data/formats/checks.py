@@ -1,4 +1,4 @@
-"""Files that others have made: errors name the file, and a claim of size is not believed."""
+"""Checks of foreign files: errors name the file, and sizes that a header declares are verified."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,12 +12,18 @@ from somf.errors import (
 )
 
 MAX_EXPANSION = 2**12
-"""Bytes that a byte of a compressed file may stand for; Deflate reaches 1032."""
+"""Bytes that a byte of a compressed file may expand to; Deflate reaches 1032."""
+
+MATRIX = (2,)
+"""How many dimensions a dataset may have where a matrix is wanted."""
 
 
 @contextmanager
 def guarded(path: str, kind: str) -> Iterator[None]:
-    """Turn whatever a reader stumbles over into an error that names the file."""
+    """Turn any error of a reader into DamagedFileError, which names the file and its kind.
+
+    Errors of somf, and those that are not about the content of the file, are left as they are.
+    """
     try:
         yield
     except (SomfError, ImportError, MemoryError, PermissionError):
@@ -29,7 +35,7 @@ def guarded(path: str, kind: str) -> Iterator[None]:
 
 
 def check_claim(path: str, claimed: int, stored: int) -> None:
-    """Raise an error if a header promises more bytes than the file can possibly hold."""
+    """Raise DamagedFileError if a header promises more bytes than the file can possibly hold."""
     if claimed > MAX_EXPANSION * stored:
         raise DamagedFileError(
             f"{path!r} is damaged: its header promises {claimed:,} bytes of data, "
@@ -37,31 +43,69 @@ def check_claim(path: str, claimed: int, stored: int) -> None:
         )
 
 
-def check_is_matrix(path: str, shape: tuple[int, ...]) -> None:
-    """Raise an error unless what is in a file has two dimensions."""
-    if len(shape) != 2:
-        image = " If it is an image: ImagePatches(path, patch_size)." if len(shape) == 3 else ""
-        raise NotAMatrixError(
-            f"{path!r} must hold a matrix of samples × features, got {len(shape)}D array of shape "
-            f"{tuple(shape)}.{image}"
-        )
+def check_dimensions(
+    path: str, shape: tuple[int, ...], dimensions: tuple[int, ...] = MATRIX, name: str | None = None
+) -> None:
+    """Raise an error if an array in a file has another number of dimensions than it may have.
+
+    Parameters
+    ----------
+    path : str
+    shape : tuple of int
+        Of the array.
+    dimensions : tuple of int
+        How many dimensions it may have.
+    name : str, optional
+        Its name, if the caller named it.
+
+    Raises
+    ------
+    NotAMatrixError
+        If a matrix is wanted.
+    FileRequestError
+        If an image is wanted, and the caller named something else.
+    DamagedFileError
+        If an image is wanted, and the file holds something else.
+    """
+    if len(shape) in dimensions:
+        return
+    got = f"{len(shape)}D array of shape {tuple(shape)}"
+    if dimensions == MATRIX:
+        what = f"{path!r}" if name is None else f"{name!r} in {path!r}"
+        hint = " If it is an image: ImagePatches(path, patch_size)." if len(shape) == 3 else ""
+        raise NotAMatrixError(f"{what} must hold a matrix of samples × features, got {got}.{hint}")
+    if name is not None:
+        rule = f"be an image of 2 or 3 dimensions in {path!r}"
+        raise FileRequestError(path, "dataset", rule, name, got=f"{name!r}, a {got}")
+    raise DamagedFileError(f"{path!r} must hold an image of 2 or 3 dimensions, got {got}.")
 
 
-def choose(path: str, names: list[str], name: str | None) -> str:
-    """Return the name of what to open in a file, the only one that qualifies if none is given."""
+def choose(
+    path: str, names: list[str], name: str | None, dimensions: tuple[int, ...] = MATRIX
+) -> str:
+    """Return the name of the dataset to open: the given one, or the only one that qualifies.
+
+    Parameters
+    ----------
+    path : str
+    names : list of str
+        The datasets of real numbers that have the right number of dimensions.
+    name : str, optional
+    dimensions : tuple of int
+        How many dimensions a dataset may have.
+    """
     if name is not None:
         return name
-    if not names:
-        raise FileRequestError(
-            path,
-            "dataset",
-            f"name a matrix or an image in {path!r}",
-            None,
-            got="nothing",
-        )
     if len(names) > 1:
         raise SeveralDatasetsError(path, names)
-    return names[0]
+    if names:
+        return names[0]
+    if dimensions == MATRIX:
+        raise NotAMatrixError(
+            f"{path!r} holds no matrix of samples × features: none of its datasets has 2 "
+            "dimensions. If it holds an image: ImagePatches(path, patch_size)."
+        )
+    raise DamagedFileError(f"{path!r} holds no image: none of its datasets has 2 or 3 dimensions.")
 
 
 def not_in_file(path: str, name: str | None, names: list[str]) -> FileRequestError:

@@ -6,22 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.formats.checks import check_claim, choose, guarded, not_in_file
-from somf.data.readahead.memory_map import Place
+from somf.data.checks import is_real
+from somf.data.formats.checks import check_claim, check_dimensions, choose, guarded, not_in_file
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
-from somf.errors import FileRequestError
 from somf.optional import import_optional
 from somf.typing import Array
 
-HDF5 = (".h5", ".hdf5", ".he5")
-"""How the names of such files end."""
-
 
 def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
-    """Open a dataset, which stays open for as long as it is used.
+    """Open a dataset, whose file stays open for as long as the dataset is used.
 
     Parameters
     ----------
@@ -47,19 +43,17 @@ def open_dataset(path: str, name: str | None = None, dimensions: tuple[int, ...]
 
 def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]) -> Any:
     names: list[str] = []
-    file.visititems(lambda at, item: _note(names, at, item, dimensions))
-    dataset = file.get(choose(path, names, name))
+
+    def collect(at: str, item: Any) -> None:
+        if hasattr(item, "dtype") and is_real(item.dtype) and item.ndim in dimensions:
+            names.append(at)
+
+    file.visititems(collect)
+    dataset = file.get(choose(path, names, name, dimensions))
     if not hasattr(dataset, "dtype"):
         raise not_in_file(path, name, names)
-    if dataset.ndim not in dimensions:
-        raise FileRequestError(
-            path,
-            "dataset",
-            f"have {' or '.join(map(str, dimensions))} dimensions in {path!r}",
-            name,
-            got=f"{name!r} of shape {dataset.shape}",
-        )
-    # Chunks that were never written read as the fill value, but not all of them.
+    check_dimensions(path, dataset.shape, dimensions, name)
+    # Some chunks may be missing, and read as the fill value, but not nearly all of them.
     check_claim(path, dataset.nbytes, dataset.id.get_storage_size() + _elsewhere(dataset))
     return dataset
 
@@ -92,7 +86,7 @@ def map_dataset(dataset: Any, path: str) -> Array | None:
 
 
 def _is_plain(dataset: Any) -> bool:
-    """Return whether the numbers in the file are those that h5py would give."""
+    """Return whether the bytes in the file are the numbers that h5py would return."""
     h5py = import_optional("h5py", "hdf5", "An HDF5 file")
     return bool(
         dataset.file.driver == "sec2"
@@ -126,27 +120,18 @@ class PlainDataset(PlainChunks):
         if start is None:
             return False
         if os.preadv(self._file, [out], start + offset) != len(out):
-            raise ValueError("the file ends before them.")  # the library would give zeros
+            raise ValueError("the file ends before them.")  # h5py would return zeros
         return True
-
-    def _locate_chunk(self, chunk: int) -> Place | None:
-        start = self._start(chunk)
-        return None if start is None else Place(f"/proc/self/fd/{self._file}", start)
 
     def _start(self, chunk: int) -> int | None:
         """Return where in the file a chunk is, or None if it was never written."""
-        if chunk not in self._offsets:  # the library takes its time, and the interpreter with it
+        if chunk not in self._offsets:  # h5py is slow, and holds the GIL
             found = self.X.id.get_chunk_info_by_coord((chunk * self._rows_per_chunk, 0))
             is_whole = found.byte_offset is not None and found.size == self._chunk_bytes
             self._offsets[chunk] = found.byte_offset if is_whole else None
         return self._offsets[chunk]
 
 
-def _note(names: list[str], at: str, item: Any, dimensions: tuple[int, ...]) -> None:
-    if hasattr(item, "dtype") and item.dtype.kind in "fiub" and item.ndim in dimensions:
-        names.append(at)
-
-
 def _elsewhere(dataset: Any) -> int:
-    """Return the bytes of a dataset that is kept in other files, which cannot be known."""
+    """Return the size of a dataset that is stored in other files, and 0 for all others."""
     return int(dataset.nbytes) if dataset.is_virtual or dataset.external else 0

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.checks import check_numeric
+from somf.data.checks import is_real
 from somf.data.formats.checks import check_claim, guarded
 from somf.errors import DamagedFileError, FileRequestError
 from somf.typing import Array
 
 
 def map_npy(path: str) -> Array:
-    """Map a `.npy` file into memory, to be read only.
+    """Map a `.npy` file into memory, read-only.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def map_npy(path: str) -> Array:
 
 
 def map_raw(path: str, shape: tuple[int, int], dtype: Any) -> Array:
-    """Map a file of nothing but numbers into memory, to be read only.
+    """Map a file of nothing but numbers into memory, read-only.
 
     Parameters
     ----------
@@ -46,7 +46,9 @@ def map_raw(path: str, shape: tuple[int, int], dtype: Any) -> Array:
     array : memmap
     """
     dtype = np.dtype(dtype)
-    check_numeric(dtype)
+    if not is_real(dtype):
+        rule = f"be a type of real numbers for {path!r}"
+        raise FileRequestError(path, "dtype", rule, dtype, got=str(dtype))
     if not _is_shape_of_a_matrix(shape):
         raise FileRequestError(path, "shape", f"be two positive integers for {path!r}", shape)
     expected, size = math.prod(int(n) for n in shape) * dtype.itemsize, os.path.getsize(path)
@@ -84,12 +86,12 @@ def read_csr(path: str) -> sp.csr_array:
         if X.format != "csr":
             raise DamagedFileError(f"{path!r} must hold a CSR matrix, got {X.format.upper()}.")
         X = sp.csr_array(X)
-        X.check_format(full_check=True)  # an index out of range would be read without a look
+        X.check_format(full_check=True)  # SciPy does not check indices when it reads rows
     return X
 
 
 def _check_members(path: str) -> None:
-    """Check that the arrays in an archive are as large as they say before one is made."""
+    """Compare the sizes that the arrays of an archive declare with what is stored."""
     with zipfile.ZipFile(path) as archive:
         for member in archive.infolist():
             check_claim(path, member.file_size, member.compress_size)
@@ -101,4 +103,4 @@ def _check_members(path: str) -> None:
                 }[version]
                 shape, _, dtype = read(file)
             if math.prod(shape) * dtype.itemsize > member.file_size:
-                raise ValueError(f"{member.filename} promises more than is there")
+                raise ValueError(f"{member.filename} promises more data than there is")

@@ -1,4 +1,4 @@
-"""From what users have, an object or a path, to a source."""
+"""From an object or a path to a source."""
 
 import glob
 import os
@@ -8,27 +8,33 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.checks import check_not_empty, check_numeric, check_two_dimensions
-from somf.data.formats.checks import check_is_matrix
-from somf.data.formats.hdf5 import HDF5, hdf5_source
+from somf.data.checks import check_not_empty, check_real, check_two_dimensions
+from somf.data.formats.checks import check_dimensions
+from somf.data.formats.hdf5 import hdf5_source
+from somf.data.formats.kinds import HDF5, IMAGES, envi_header_of
 from somf.data.formats.npy import map_npy, map_raw, read_csr
 from somf.data.formats.zarr import zarr_source
-from somf.data.images.files import envi_header_of
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource
-from somf.errors import DamagedFileError, FileRequestError, UnknownKindError
+from somf.errors import (
+    DamagedFileError,
+    DataError,
+    FileRequestError,
+    MissingFileError,
+    ParameterError,
+    UnknownKindError,
+)
 from somf.typing import Array
 
 PathLike: TypeAlias = str | os.PathLike[str]
-
-IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
+"""What the functions of the standard library take as a path."""
 
 
 def as_source(X: Any) -> Source:
-    """Return X as a source, or say why it cannot be one.
+    """Return X as a source.
 
     Arrays, memory maps and CSR matrices are used as they are, without a copy, and so is any other
     object with `shape`, `dtype` and slices of rows; paths are opened by their kind. Other sparse
@@ -37,14 +43,19 @@ def as_source(X: Any) -> Source:
     Parameters
     ----------
     X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
-        The rows of what is in a list are stacked.
+        The rows of the items of a list are stacked.
 
     Returns
     -------
     source : Source
+
+    Raises
+    ------
+    DataError
+        If X is not a matrix of real numbers, or is empty.
     """
     if isinstance(X, list | tuple) and len(X) == 0:
-        raise ValueError("X must have samples, or be a list of files, got an empty list.")
+        raise DataError("X must have samples, or be a list of files, got an empty list.")
     if isinstance(X, Source):
         source = X
     elif _is_path(X) or _is_list_of_paths(X):
@@ -62,7 +73,7 @@ def as_source(X: Any) -> Source:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         check_two_dimensions(array.ndim)
         source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
-    check_numeric(source.dtype)
+    check_real(source.dtype)
     check_not_empty(source.shape)
     return source
 
@@ -75,7 +86,7 @@ def open_source(
     dtype: Any = None,
     transposed: bool = False,
 ) -> Source:
-    """Open a matrix on disk; nothing of it is read before it is needed.
+    """Open a matrix on disk; rows are read when they are needed.
 
     ====================== =====================================================================
     ``.npy``               mapped into memory
@@ -105,30 +116,34 @@ def open_source(
 
     Raises
     ------
-    somf.errors.DamagedFileError
-        A ValueError that names the file, if it is not what it should be.
-    ValueError
-        If the file may be fine, but not what is asked of it: a dataset that it does not hold, a
-        shape for a file that knows its own, a kind that is not known.
+    DamagedFileError
+        If a file is damaged, or does not hold a matrix (`NotAMatrixError`).
+    FileRequestError
+        If the file may be fine but an argument does not fit it: a dataset that it does not hold, or
+        a shape for a file that stores its own.
+    UnknownKindError
+        If the kind of a file is not known.
+    MissingFileError
+        If there is no such file.
     """
     paths = _expand(path)
     if not paths:
-        raise ValueError(f"path must name at least one file, got {path!r}.")
+        raise ParameterError("path", "name at least one file", path)
     parts = [_open(p, dataset, shape, dtype, transposed) for p in paths]
     return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
-    """Return the names of all files that are meant, which stay theirs wherever the process goes."""
+    """Return the absolute paths of all files that a path, a pattern or a list names."""
     if not isinstance(path, str | os.PathLike):
         return [name for p in path for name in _expand(p)]
     name = os.fspath(path)
     is_pattern = glob.has_magic(name) and not os.path.exists(name)
     found = sorted(glob.glob(name)) if is_pattern else [name]
     if not found:
-        raise FileNotFoundError(f"No file matches {name!r}.")
+        raise MissingFileError(f"No file matches {name!r}.")
     if not os.path.exists(found[0]):
-        raise FileNotFoundError(f"There is no file {name!r}.")
+        raise MissingFileError(f"There is no file {name!r}.")
     return [os.path.abspath(n) for n in found]
 
 
@@ -137,9 +152,9 @@ def _open(
 ) -> Source:
     source = _by_kind(path, dataset, shape, dtype, transposed)
     try:
-        check_numeric(source.dtype)
+        check_real(source.dtype)
         check_not_empty(source.shape)
-    except ValueError as error:
+    except DataError as error:
         raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
     return source
 
@@ -149,9 +164,9 @@ def _by_kind(
 ) -> Source:
     kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
     is_container = kind in HDF5 or os.path.isdir(path)
-    knows_its_shape = is_container or kind in (".npy", ".npz")
-    _check_for(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
-    _check_for(path, "shape", shape, not knows_its_shape, "raw files")
+    stores_its_shape = is_container or kind in (".npy", ".npz")
+    _check_applies(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
+    _check_applies(path, "shape", shape, not stores_its_shape, "raw files")
     if is_container:
         open_it = hdf5_source if kind in HDF5 else zarr_source
         return open_it(path, dataset, transposed)
@@ -159,14 +174,14 @@ def _by_kind(
         csr = read_csr(path)
         return CsrSource(sp.csr_array(csr.T) if transposed else csr)
     X = map_npy(path) if kind == ".npy" else _raw(path, kind, shape, dtype)
-    check_is_matrix(path, X.shape)
+    check_dimensions(path, X.shape)
     return ArraySource(X.T if transposed else X)
 
 
 def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Array:
-    """Map a file of nothing but numbers, if enough is known about them."""
+    """Map a file of nothing but numbers, if their shape and type are given."""
     if shape is None and dtype is None:
-        raise UnknownKindError(f"{path!r} cannot be opened: {_what_to_do(path, kind)}")
+        raise UnknownKindError(f"{path!r} cannot be opened: {_how_to_open(path, kind)}")
     if shape is None or dtype is None:
         raise FileRequestError(
             path,
@@ -178,12 +193,13 @@ def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Arr
     return map_raw(path, shape, dtype)
 
 
-def _check_for(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
+def _check_applies(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
     if value is not None and not applies:
         raise FileRequestError(path, name, f"be None for {path!r}", value, f"It is for {kinds}.")
 
 
-def _what_to_do(path: str, kind: str) -> str:
+def _how_to_open(path: str, kind: str) -> str:
+    """Return why a file cannot be opened, and what to do instead."""
     if kind in IMAGES:
         return "it is an image. Wrap it: ImagePatches(path, patch_size)."
     header = envi_header_of(path)
@@ -209,6 +225,6 @@ def _is_list_of_sources(X: Any) -> bool:
 
 
 def _has_slices(X: Any) -> bool:
-    """Return whether something is an array of its own kind, such as an h5py dataset."""
-    is_frame = hasattr(X, "columns")  # which may have one that is called dtype
+    """Return whether an object is array-like with slices, such as an h5py dataset."""
+    is_frame = hasattr(X, "columns")  # a data frame may have a column that is called dtype
     return not is_frame and all(hasattr(X, name) for name in ("shape", "dtype", "__getitem__"))

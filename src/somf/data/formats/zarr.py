@@ -6,22 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.formats.checks import (
-    check_claim,
-    check_is_matrix,
-    choose,
-    guarded,
-    not_in_file,
-)
-from somf.data.readahead.memory_map import Place
+from somf.data.formats.checks import check_claim, check_dimensions, choose, guarded, not_in_file
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
-from somf.errors import FileRequestError
+from somf.errors import FileRequestError, MissingFileError
 from somf.optional import import_optional
 from somf.typing import Array
 
 MOST_NAMES = 2**12
-"""Names of files that are remembered, many more than chunks are in use at a time."""
+"""File names of chunks that are remembered; far fewer chunks are in use at a time."""
 
 
 def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] = (2,)) -> Any:
@@ -33,7 +26,7 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
     name : str, optional
         Its name in the group; may be left out if there is only one that qualifies.
     dimensions : tuple of int
-        How many dimensions it should have.
+        How many dimensions it may have.
 
     Returns
     -------
@@ -45,13 +38,14 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
         if isinstance(node, zarr.Group):
             arrays = {at: item for at, item in node.members(max_depth=None) if _is_array(item)}
             names = [at for at, item in arrays.items() if item.ndim in dimensions]
-            chosen = choose(path, names, name)
+            chosen = choose(path, names, name, dimensions)
             if chosen not in arrays:
                 raise not_in_file(path, name, names)
             node = arrays[chosen]
         elif name is not None:
             raise FileRequestError(path, "dataset", f"be None for the array {path!r}", name)
-        # Chunks that were never written read as the fill value, but not all of them.
+        check_dimensions(path, node.shape, dimensions, name)
+        # Some chunks may be missing, and read as the fill value, but not nearly all of them.
         check_claim(path, node.nbytes, node.nbytes_stored())
     return node
 
@@ -72,17 +66,16 @@ def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
         Whether it is of shape (p, n).
     """
     array = open_array(path, name)
-    check_is_matrix(path, array.shape)
     if not transposed and _is_raw(array) and has_chunks_of_rows(array):
         return PlainChunkFiles(array, path=path)
     return ZarrSource(array, transposed, path)
 
 
 class ZarrSource(SlicedSource):
-    """An array in a folder, which must still be there when it is read.
+    """An array in a folder, which must still exist when it is read.
 
-    The library takes a chunk that it does not find for one that was never written, and gives the
-    fill value: a folder that was moved away would be learned from as zeros.
+    The library takes a missing chunk for one that was never written, and returns the fill value: a
+    folder that was moved away would be read as zeros.
 
     Parameters
     ----------
@@ -98,7 +91,7 @@ class ZarrSource(SlicedSource):
 
     def _slice(self, start: int, stop: int) -> Array:
         if not self._metadata.exists():
-            raise FileNotFoundError(f"{os.fspath(self._metadata)!r} is no longer there.")
+            raise MissingFileError(f"{os.fspath(self._metadata)!r} is no longer there.")
         return super()._slice(start, stop)
 
 
@@ -115,9 +108,6 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         super().__init__(X, path=path)
         self._names: dict[int, str] = {}
 
-    def _locate_chunk(self, chunk: int) -> Place | None:
-        return Place(self._name(chunk), 0)
-
     def _prefetch_bytes(self, chunk: int, offset: int, length: int) -> None:
         file = os.open(self._name(chunk), os.O_RDONLY)
         try:
@@ -129,7 +119,7 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         try:
             file = os.open(self._name(chunk), os.O_RDONLY)
         except FileNotFoundError:
-            return False  # it was never written, or the library says what is wrong
+            return False  # never written, or the library raises an error
         try:
             n_read = os.preadv(file, [out], offset)
         finally:
@@ -139,9 +129,9 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         return True
 
     def _name(self, chunk: int) -> str:
-        """Return the file of a chunk, which was seen to be as long as it should be."""
+        """Return the file of a chunk, after a check that it has the right size."""
         name = self._names.get(chunk)
-        if name is None:  # the library takes longer than the system to open the file
+        if name is None:  # the library takes longer for this than the system to open the file
             name = f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
             if (size := os.path.getsize(name)) != self._chunk_bytes:
                 raise ValueError(f"{name!r} has {size} bytes instead of {self._chunk_bytes}.")
@@ -152,7 +142,7 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
 
 
 def _is_raw(array: Any) -> bool:
-    """Return whether chunks are files of NumPy's numbers, as they are."""
+    """Return whether chunks are local files that hold nothing but NumPy's bytes."""
     zarr = import_optional("zarr", "zarr", "A Zarr array")
     if array.metadata.zarr_format == 3:
         codecs = array.metadata.codecs

@@ -1,10 +1,10 @@
-"""Patches cut out of an image in memory, samples shared out among threads."""
+"""Patches cut out of an image by all worker threads."""
 
 from typing import Any
 
 import numpy as np
 
-from somf.data.gather import is_known
+from somf.data.gather import numba_can_read
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.threads import pool_for
 from somf.typing import Array, Ints
@@ -39,7 +39,7 @@ def cut_patches(
     """
     patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
     pool = pool_for(8 * patches.size)
-    is_native = is_known(image.dtype)
+    is_native = numba_can_read(image.dtype)
     pixels = image if is_native else image.view(f"u{image.dtype.itemsize}")
     chunks = pool.dynamic_chunks(len(positions))
 
@@ -79,14 +79,14 @@ def _normalise(patches: Array, center: bool, scale: bool) -> None:
         offset = 0.0
         if center:
             for column in range(len(patch)):
-                offset += patch[column] - patch[0]  # so that a constant patch has exactly its mean
+                offset += patch[column] - patch[0]  # exactly 0 for a constant patch
         mean = patch.dtype.type(patch[0] + offset / len(patch)) if center else patch.dtype.type(0)
         before, after = 0.0, 0.0
         for column in range(len(patch)):
             before += patch[column] * patch[column]
             patch[column] -= mean
             after += patch[column] * patch[column]
-        if after <= rounding * before:  # a constant patch, but for rounding
+        if after <= rounding * before:  # constant up to rounding
             patch[:] = 0
         elif scale:
             factor = patch.dtype.type(1 / np.sqrt(after))

@@ -7,19 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.checks import is_real
 from somf.data.formats.checks import check_claim, choose, guarded, not_in_file
-from somf.data.formats.hdf5 import HDF5, map_dataset, open_dataset
+from somf.data.formats.hdf5 import map_dataset, open_dataset
+from somf.data.formats.kinds import HDF5, STORED, envi_header_of, kind_of
 from somf.data.formats.npy import map_npy
 from somf.data.formats.zarr import open_array
-from somf.errors import MissingFileError
+from somf.errors import FileRequestError, MissingFileError, UnknownKindError
 from somf.optional import import_optional
 from somf.scratch import scratch_zeros
 from somf.typing import Array
 
 DIMENSIONS = (2, 3)
+"""How many dimensions an image may have: height, width and, of a cube, channels."""
+
 BAND_BYTES = 2**26
-"""How much of a stored image is unpacked at once."""
+"""Bytes of a stored image that are unpacked at once."""
+
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+"""The first bytes of an HDF5 file, or those after its user block."""
 
 
 def open_image(
@@ -37,9 +43,9 @@ def open_image(
     ``.png .jpg``      read (``somf[images]``)
     ================== ========================================================================
 
-    Neighbouring patches share most of their pixels, so that to read a chunk whenever a patch wants
-    a piece of it would be slow: chunks are unpacked once, into memory or, if they are large, into
-    a scratch file that is mapped.
+    An image that is stored in chunks is unpacked once, into memory or, if it is large, into a
+    scratch file that is mapped: neighbouring patches share most of their pixels, and reading
+    chunks again for every patch would be slow.
 
     Parameters
     ----------
@@ -51,37 +57,25 @@ def open_image(
     -------
     image : ndarray of shape (height, width) or (height, width, channels)
     no_data : float or None
-        The value that the file says stands for no data.
+        The value that stands for no data, if the file declares one.
     """
     name = os.fspath(path)
     kind = kind_of(name)
     if not os.path.exists(name):
-        raise FileNotFoundError(f"There is no file {name!r}.")
+        raise MissingFileError(f"There is no file {name!r}.")
     if kind not in READERS:
         header = envi_header_of(name)
-        raise ValueError(
+        raise UnknownKindError(
             f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
             + (f" Name its header instead, {header!r}." if header else "")
         )
     if dataset is not None and kind not in (*STORED, ".mat"):
-        raise ValueError(
-            f"dataset must be None for {name!r}, got {dataset!r}: it is for HDF5, Zarr and .mat."
-        )
+        hint = "It is for HDF5, Zarr and .mat."
+        raise FileRequestError(name, "dataset", f"be None for {name!r}", dataset, hint)
     with guarded(name, f"an image of kind {kind}"):
         image, no_data = READERS[kind](name, dataset)
         _check(image)
     return image, no_data
-
-
-def envi_header_of(path: str) -> str | None:
-    """Return the ENVI header beside a file, if there is one, whose numbers the file then holds."""
-    candidates = (f"{os.path.splitext(path)[0]}.hdr", f"{path}.hdr")
-    return next((name for name in candidates if os.path.exists(name)), None)
-
-
-def kind_of(path: str) -> str:
-    """Return the ending that says of what kind a file is; folders are Zarr."""
-    return ".zarr" if os.path.isdir(path) else os.path.splitext(path)[1].lower()
 
 
 def files_of(path: str) -> list[str]:
@@ -93,7 +87,7 @@ def files_of(path: str) -> list[str]:
 
 
 def open_stored(path: str, dataset: str | None = None) -> Any:
-    """Open an image or a matrix in an HDF5 file or a Zarr folder, of which nothing is read.
+    """Open an image or a matrix in an HDF5 file or a Zarr folder, without reading it.
 
     Returns
     -------
@@ -104,13 +98,13 @@ def open_stored(path: str, dataset: str | None = None) -> Any:
 
 
 def declared_no_data(stored: Any) -> float | None:
-    """Return the value that a dataset says, as in netCDF, stands for no data."""
+    """Return the value that stands for no data, if a dataset declares it as netCDF does."""
     value = stored.attrs.get("_FillValue")
     return None if value is None else float(np.ravel(value)[0])
 
 
 def _check(image: Any) -> None:
-    if len(image.shape) not in DIMENSIONS or np.dtype(image.dtype).kind not in "fiub":
+    if len(image.shape) not in DIMENSIONS or not is_real(np.dtype(image.dtype)):
         raise ValueError(
             "it must hold (height, width) or (height, width, channels) of real numbers, got "
             f"{image.dtype} of shape {image.shape}"
@@ -125,7 +119,7 @@ def _stored(path: str, dataset: str | None) -> tuple[Array, float | None]:
 
 
 def _unpacked(stored: Any) -> Array:
-    """Return what is stored in chunks as an array, having read each chunk once."""
+    """Return a chunked image as an array, reading each chunk once."""
     image = scratch_zeros(tuple(stored.shape), stored.dtype)
     chunk = stored.chunks[0] if stored.chunks else 1
     band_bytes = max(1, stored.nbytes // len(image) * chunk)
@@ -151,14 +145,14 @@ def _open_envi(path: str) -> Any:
             f"{path!r} is a header, and its data file is missing. Put it beside the header, as "
             f"{beside!r} or {beside + '.img'!r} (or .dat, .raw, .bsq, .bil, .bip)."
         ) from error
-    file.fid.close()  # pixels come from the map
+    file.fid.close()  # pixels are read from the memory map
     return file
 
 
 def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
     file = _open_envi(path)
     image = file.open_memmap(interleave="bip")
-    if image is None:  # also if the header promises more than there is
+    if image is None:  # Spectral Python could not map the file, such as one that is too short
         raise ValueError("its data file does not hold what its header promises")
     no_data = file.metadata.get("data ignore value")
     return image, None if no_data is None else float(no_data)
@@ -178,8 +172,8 @@ def _tiff(path: str, _: str | None) -> tuple[Array, float | None]:
         axes = series.axes
     if image.ndim == 3 and "Y" in axes:  # planes may come first
         image = np.moveaxis(image, (axes.index("Y"), axes.index("X")), (0, 1))
-    said = "" if no_data is None else str(no_data.value).strip(" \0")
-    return image, float(said) if said else None
+    declared = "" if no_data is None else str(no_data.value).strip(" \0")
+    return image, float(declared) if declared else None
 
 
 def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
@@ -188,17 +182,17 @@ def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
     if _is_hdf5(path):
         return np.ascontiguousarray(open_dataset(path, dataset, DIMENSIONS)[()].T), None
     shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
-    name = choose(path, list(shapes), dataset)
+    name = choose(path, list(shapes), dataset, DIMENSIONS)
     if name not in shapes:
         raise not_in_file(path, name, list(shapes))
     check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
-    # MATLAB's order is the other one, in which the channels of a pixel are far from each other.
+    # In MATLAB's column-major order the channels of a pixel are far from each other.
     return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
 
 
 def _is_hdf5(path: str) -> bool:
     with open(path, "rb") as file:
-        start = file.read(520)  # MATLAB writes its banner first, others may not
+        start = file.read(520)  # MATLAB writes a banner of 512 bytes first, other programs may not
     return start.startswith((b"MATLAB 7.3", HDF5_SIGNATURE)) or start.endswith(HDF5_SIGNATURE)
 
 
@@ -214,8 +208,6 @@ def _pixels(path: str, _: str | None) -> tuple[Array, None]:
         return np.array(image.convert("RGB") if image.mode == "P" else image), None
 
 
-STORED = (*HDF5, ".zarr")
-
 READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
     ".npy": _npy,
     **dict.fromkeys(STORED, _stored),
@@ -227,3 +219,4 @@ READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
     ".jpg": _pixels,
     ".jpeg": _pixels,
 }
+"""The function that reads each kind of file: it is given the path and the name of a dataset."""

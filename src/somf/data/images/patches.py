@@ -1,20 +1,22 @@
 """Patches of an image, cut out when they are needed."""
 
 import os
+from typing import Any
 
 import numpy as np
 
+from somf.data.checks import is_real
 from somf.data.images.files import open_image
-from somf.data.readahead.memory_map import CAN_ASK, Mapping, is_mapped
-from somf.data.source import Fetched, Source
-from somf.errors import DamagedFileError
+from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
+from somf.data.source import Source
+from somf.errors import FileRequestError, ParameterError
 from somf.typing import Array, Ints
 
 BAND_ENTRIES = 2**24
-"""Entries of an image that are looked at at once when no-data pixels are searched for."""
+"""Entries of an image that are compared at once with the value that stands for no data."""
 
 SMALL_IMAGE = 2**28
-"""Bytes up to which an image is read as a whole: patches overlap, and soon all of it is needed."""
+"""Bytes up to which an image is prefetched as a whole: patches overlap, and soon need all of it."""
 
 
 class ImagePatches(Source):
@@ -35,16 +37,15 @@ class ImagePatches(Source):
         Distance between neighbouring patches.
     mask : ndarray of bool of shape (height, width), or path-like, optional
         Where the image has data: an array, or a file of any of these kinds that is zero where there
-        is none. Only patches that lie wholly inside are taken. By default, wherever no channel has
-        the value `no_data`. Masked entries of a masked array are never
-        data.
+        is none. Only patches that lie wholly inside are taken. By default, a pixel has data if no
+        channel has the value `no_data`. Masked entries of a masked array are never data.
     center : bool
         Whether to subtract its mean from every patch.
     scale : bool
         Whether to divide every patch by its Euclidean norm; a zero patch stays zero.
     no_data : float, optional
-        The value, which may be NaN, of pixels without data; by default what the file says, if it
-        says anything. Only used without a mask.
+        The value, which may be NaN, of pixels without data; by default the one that the file
+        declares, if any. Only used without a mask.
     dataset : str, optional
         Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
 
@@ -53,7 +54,7 @@ class ImagePatches(Source):
     shape : tuple of (int, int)
         Number of patches, number of values in a patch.
     patch_shape : tuple of int
-        (height, width) or (height, width, channels): reshape an atom to this to look at it.
+        (height, width) or (height, width, channels): reshape an atom to this to show it.
     positions : ndarray of shape (n, 2)
         Row and column of the upper left corner of every patch.
     geometry : dict
@@ -79,20 +80,11 @@ class ImagePatches(Source):
             path = os.fspath(image)
             image, declared = open_image(image, dataset)
             no_data = declared if no_data is None else no_data
-        if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
-            raise ValueError(
-                "image must be an array of shape (height, width) or (height, width, channels), "
-                f"got {getattr(image, 'shape', image)!r}."
-            )
-        if image.dtype.kind not in "fiub":
-            raise ValueError(f"image must be real, got {image.dtype}.")
-        if image.dtype.kind == "f" and image.dtype.itemsize > 8:
-            raise ValueError(f"image must be float64 at most, got {image.dtype}. Convert it.")
+        _check_image(image)
         height, width = _pair(patch_size, "patch_size")
         if height > image.shape[0] or width > image.shape[1]:
-            raise ValueError(
-                f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
-            )
+            rule = f"fit into the image of {image.shape[:2]}"
+            raise ParameterError("patch_size", rule, (height, width))
         if isinstance(image, np.ma.MaskedArray):
             image, has_data = image.data, _all_channels(~np.ma.getmaskarray(image))
         else:
@@ -101,12 +93,13 @@ class ImagePatches(Source):
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
             self._mapping = Mapping(image)
-        self.is_read_by_system = CAN_ASK and not self.is_in_memory
-        self._is_asked_for = False
+        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
+        self._is_prefetched = False
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
-        counts = (image.shape[0] - height + 1, image.shape[1] - width + 1)
         steps = _pair(stride, "stride")
-        self.positions = _positions(counts, steps)
+        self.positions = _positions(
+            (image.shape[0] - height + 1, image.shape[1] - width + 1), steps
+        )
         mask_path = None
         if isinstance(mask, str | os.PathLike):
             mask_path = os.fspath(mask)
@@ -117,10 +110,7 @@ class ImagePatches(Source):
             if valid is not None:
                 self.positions = self.positions[_inside(valid, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
-        normalised = center or scale
-        single = image.dtype.itemsize <= (4 if image.dtype.kind == "f" else 2)
-        floating = np.dtype(np.float32 if single else np.float64)
-        self.dtype = floating if normalised else image.dtype
+        self.dtype = _float_for(image.dtype) if center or scale else image.dtype
         self.geometry = {
             "patch_size": (height, width),
             "stride": steps,
@@ -138,16 +128,18 @@ class ImagePatches(Source):
         """Return patches as rows, normalised."""
         from somf.data.images.cutting import cut_patches  # Numba is slow to import
 
+        if not self.is_in_memory:
+            self._mapping.check_file()
         cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
         size = (self.patch_shape[0], self.patch_shape[1])
         return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
 
     def prefetch(self, ids: Ints) -> None:
-        """Ask the system to read, if the image is mapped; a small one as a whole, and once."""
-        if self.is_in_memory or self._is_asked_for:
+        """Let the system read pages, if the image is mapped; a small image once, as a whole."""
+        if self.is_in_memory or self._is_prefetched:
             return
         if self.image.flags.c_contiguous and self.image.nbytes <= SMALL_IMAGE:
-            self._is_asked_for = True
+            self._is_prefetched = True
             self._mapping.prefetch(np.zeros(1, dtype=np.int64), self.image.nbytes)
         else:
             down, right = self.image.strides[:2]
@@ -156,21 +148,33 @@ class ImagePatches(Source):
             offsets = lines[:, None] + down * np.arange(height)
             self._mapping.prefetch(offsets.ravel(), width * right)
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Leave patches to be cut when they are needed."""
-        if not self.is_in_memory:
-            self._mapping.check_file()
-        return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
-
     def __repr__(self) -> str:
         return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"
+
+
+def _check_image(image: Any) -> None:
+    if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
+        rule = "be an array of shape (height, width) or (height, width, channels)"
+        raise ParameterError("image", rule, image, got=repr(getattr(image, "shape", image)))
+    if not is_real(image.dtype):
+        raise ParameterError("image", "be real", image, got=str(image.dtype))
+    if image.dtype.kind == "f" and image.dtype.itemsize > 8:
+        raise ParameterError(
+            "image", "be float64 at most", image, "Convert it.", got=str(image.dtype)
+        )
 
 
 def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
     pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
-        raise ValueError(f"{name} must be one or two integers of at least 1, got {value!r}.")
+        raise ParameterError(name, "be one or two integers of at least 1", value)
     return int(pair[0]), int(pair[1])
+
+
+def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the floating type of normalised patches: float32 if it holds every pixel exactly."""
+    is_single = dtype.itemsize <= (4 if dtype.kind == "f" else 2)
+    return np.dtype(np.float32 if is_single else np.float64)
 
 
 def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
@@ -181,7 +185,7 @@ def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
 
 
 def _has_data(image: Array, no_data: float) -> Array:
-    """Return where no channel of an image has a value, looking at some rows at a time."""
+    """Return the pixels in which no channel has the value `no_data`, some rows at a time."""
     mask = np.empty(image.shape[:2], dtype=bool)
     step = max(1, BAND_ENTRIES // (image.size // image.shape[0]))
     for top in range(0, len(image), step):
@@ -193,12 +197,15 @@ def _has_data(image: Array, no_data: float) -> Array:
 
 
 def _read_mask(path: str, image_shape: tuple[int, ...]) -> Array:
-    """Return where a file is not zero."""
+    """Return the pixels in which the image in a file is not zero."""
     mask, _ = open_image(path)
     if mask.shape != image_shape[:2] or mask.dtype.kind == "f":
-        raise DamagedFileError(
-            f"mask must hold booleans or integers of shape {image_shape[:2]}, "
-            f"got {mask.dtype} of shape {mask.shape} in {path!r}."
+        raise FileRequestError(
+            path,
+            "mask",
+            f"hold booleans or integers of shape {image_shape[:2]} in {path!r}",
+            mask,
+            got=f"{mask.dtype} of shape {mask.shape}",
         )
     return np.asarray(mask != 0)
 
@@ -211,11 +218,9 @@ def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) ->
     """Return which patches hold no pixel where the mask is False."""
     mask = np.asarray(mask)
     if mask.dtype != np.bool_ or mask.shape != image_shape[:2]:
-        raise ValueError(
-            f"mask must be a boolean array of shape {image_shape[:2]}, "
-            f"got {mask.dtype} of shape {mask.shape}."
-        )
-    # Counts of missing pixels in all rectangles from the upper left corner.
+        rule = f"be a boolean array of shape {image_shape[:2]}"
+        raise ParameterError("mask", rule, mask, got=f"{mask.dtype} of shape {mask.shape}")
+    # Number of missing pixels in every rectangle that starts in the upper left corner.
     missing = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), dtype=np.int64)
     missing[1:, 1:] = np.cumsum(np.cumsum(~mask, axis=0), axis=1)
     (height, width), (top, left) = patches.patch_shape[:2], patches.positions.T

@@ -1,1 +1,1 @@
-"""Reading ahead: hints to the system's page cache, and a background thread."""
+"""Reading ahead: by the system into its page cache, or by a background thread."""

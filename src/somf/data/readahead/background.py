@@ -1,4 +1,4 @@
-"""The next items, made in the background while the current one is in use."""
+"""The next items, made by a background thread while the current one is in use."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -12,27 +12,27 @@ from typing import TypeVar
 T = TypeVar("T")
 S = TypeVar("S")
 
-PATIENCE = 5.0
-"""Seconds that a thread has to finish the item that it is at when nobody wants it any more."""
+JOIN_TIMEOUT = 5.0
+"""Seconds that a background thread has to finish its current item when the context is left."""
 
-TURN = 0.5
-"""Seconds after which somebody who waits for an item looks up, in case of a signal."""
+POLL_SECONDS = 0.5
+"""Seconds between two checks for a signal while an item is being waited for."""
 
 
 @contextmanager
 def read_ahead(
     make: Callable[[S], T], items: Iterable[S], n_ahead: int, n_threads: int = 1
 ) -> Iterator[Iterator[T]]:
-    """Give an iterator over ``make(item)``, in order and up to `n_ahead` of them made in advance.
+    """Give an iterator over ``make(item)``, in order, with up to `n_ahead` made in advance.
 
-    An error comes up in the place of the item that it belongs to. However the context is left, the
-    threads have ended then, except for one that is stuck in `make`: it must not keep the program
-    from ending.
+    An error in `make` is raised in the place of its item. When the context is left, the threads
+    have ended, except one that is stuck in `make`. It is a daemon thread and does not keep the
+    program from ending.
 
     Parameters
     ----------
     make : callable
-        Called in the background thread, without the pool of threads, which is computing meanwhile.
+        Called in a background thread, outside of the thread pool, which computes meanwhile.
     items : iterable
     n_ahead : int
     n_threads : int
@@ -64,18 +64,21 @@ def read_ahead(
         for _ in threads:
             tasks.put(None)
         for thread in threads:
-            thread.join(PATIENCE)
+            thread.join(JOIN_TIMEOUT)
 
 
 def _result(future: "Future[T]") -> T:
-    """Wait for a result in turns: a signal just before a wait begins is noticed only after it."""
+    """Wait for a result with a timeout, again and again.
+
+    Python handles a signal that arrives just before a wait only when that wait ends.
+    """
     while not future.done():
-        wait([future], TURN)
+        wait([future], POLL_SECONDS)
     return future.result()
 
 
 def _work(make: Callable[[S], T], tasks: "SimpleQueue[tuple[Future[T], S] | None]") -> None:
-    """Make one item after the other, until there is None."""
+    """Make one item after the other, until a task is None."""
     while (task := tasks.get()) is not None:
         future, item = task
         if future.set_running_or_notify_cancel():
@@ -83,4 +86,4 @@ def _work(make: Callable[[S], T], tasks: "SimpleQueue[tuple[Future[T], S] | None
                 future.set_result(Context().run(make, item))
             except BaseException as error:
                 future.set_exception(error)
-        del task, future, item  # not to be kept while waiting for the next one
+        del task, future, item  # their memory is free while the thread waits for the next task

@@ -1,4 +1,4 @@
-"""Memory maps: recognising them, reading ahead, and giving up what has been used."""
+"""Memory maps: recognising them, prefetching their pages, and releasing pages that were used."""
 
 import ctypes
 import mmap
@@ -6,26 +6,18 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from somf.errors import DamagedFileError
 from somf.typing import Array, Ints
 
-CAN_ASK = hasattr(mmap, "MADV_WILLNEED")
-"""Whether the system takes advice about maps."""
+CAN_PREFETCH = hasattr(mmap, "MADV_WILLNEED")
+"""Whether the system can prefetch pages of a memory map."""
 
-LARGEST_USE = 2**28
-"""Bytes of a map that are used before its pages are given up."""
-
-
-class Place(NamedTuple):
-    """At which byte of a file something begins; with `inode`, the file must have this number."""
-
-    path: str
-    offset: int
-    inode: int | None = None
+MAX_RESIDENT_BYTES = 2**28
+"""Bytes of a memory map that are used before its pages are released."""
 
 
 class Mapping:
@@ -47,16 +39,17 @@ class Mapping:
         self.n_used = 0
 
     def prefetch(self, offsets: Ints, length: int) -> None:
-        """Let the system begin to read, without waiting for it.
+        """Let the system begin to read pages, without waiting for them.
 
         Parameters
         ----------
         offsets : ndarray of int
             Bytes from the beginning of the array.
         length : int
-            How many bytes there are to read at each; views that run backwards have none.
+            How many bytes to read at each offset. It is not positive for a view that runs
+            backwards, of which nothing is prefetched.
         """
-        if length <= 0 or not CAN_ASK:
+        if length <= 0 or not CAN_PREFETCH:
             return
         madvise = _madvise()
         for address in (self.address + offsets).tolist():
@@ -65,41 +58,48 @@ class Mapping:
         self.use(len(offsets) * length)
 
     def use(self, n_bytes: int) -> None:
-        """Take note that some of the map is going to be used; now and then, give up all of it.
+        """Count bytes that are going to be used, and release all pages when there are many.
 
-        The pages stay in the system's cache, and come back at little cost, but no longer count as
-        memory of this process. (From a private map, changes would be lost.)
+        Released pages stay in the page cache, and come back at little cost, but no longer count as
+        memory of this process. (A private map is not released: its changes would be lost.)
         """
         self.n_used += n_bytes
-        if self.n_used > LARGEST_USE and self.is_shared and hasattr(mmap, "MADV_DONTNEED"):
+        if self.n_used > MAX_RESIDENT_BYTES and self.is_shared and hasattr(mmap, "MADV_DONTNEED"):
             self.map.madvise(mmap.MADV_DONTNEED)
             self.n_used = 0
 
-    @cached_property
-    def place(self) -> Place | None:
-        """Where in its file the array begins, if the map can only be read."""
-        memmap = self._memmap
-        if memmap is None or memmap.mode != "r" or memmap.filename is None:
-            return None
-        inode, offset = _inode(self.address), memmap.offset + self.address - _address(memmap)
-        return None if inode is None else Place(os.fspath(memmap.filename), offset, inode)
-
     def check_file(self) -> None:
-        """Raise if the file has become too short: the program would end where it is touched."""
-        if self._memmap is None or self.place is None:
+        """Raise DamagedFileError if the file was cut short after it was mapped.
+
+        The system would kill the process where it touches a page that is no longer in the file.
+        """
+        memmap = self._memmap
+        if memmap is None or memmap.filename is None or self._inode is None:
             return
-        with suppress(OSError):  # one that was removed is still there as long as it is mapped
-            status = os.stat(self.place.path)
-            is_short = status.st_size < self._memmap.offset + self._memmap.nbytes
-            if is_short and status.st_ino == self.place.inode:
-                raise DamagedFileError(f"{self.place.path!r} is damaged: its end has been cut off.")
+        with suppress(OSError):  # a file that was removed lives on as long as it is mapped
+            status = os.stat(memmap.filename)
+            is_short = status.st_size < memmap.offset + memmap.nbytes
+            if is_short and status.st_ino == self._inode:
+                path = os.fspath(memmap.filename)
+                raise DamagedFileError(f"{path!r} is damaged: its end has been cut off.")
+
+    @cached_property
+    def _inode(self) -> int | None:
+        """Number of the mapped file, if the system tells; another file may now have its name."""
+        with suppress(OSError), open("/proc/self/maps") as maps:
+            for line in maps:
+                where, _, _, _, inode, *_ = line.split()
+                start, stop = (int(end, 16) for end in where.split("-"))
+                if start <= self.address < stop:
+                    return int(inode)
+        return None
 
 
 @cache
 def _madvise() -> Callable[[int, int, int], int]:
-    """Return the system's own function: that of the map keeps the interpreter while it works.
+    """Return the system's own madvise: `mmap.madvise` holds the GIL while it runs.
 
-    Nobody else can compute meanwhile, which made a fit take a fifth longer.
+    No other thread can run Python code meanwhile, which made a fit take a fifth longer.
     """
     try:
         function = ctypes.CDLL(None).madvise
@@ -122,23 +122,12 @@ def _map_behind(X: Array) -> mmap.mmap | None:
 
 
 def _memmap_behind(X: Array) -> "np.memmap[Any, Any] | None":
-    """Return the array with which NumPy opened a map; its views repeat what it says of itself."""
+    """Return the array that owns a map; its views copy its attributes, such as `offset`."""
     base: object = X
     while isinstance(base, np.ndarray):
         if isinstance(base, np.memmap) and isinstance(base.base, mmap.mmap):
             return base
         base = base.base
-    return None
-
-
-def _inode(address: int) -> int | None:
-    """Return the number of the file that is mapped at an address, if the system tells."""
-    with suppress(OSError), open("/proc/self/maps") as maps:
-        for line in maps:
-            where, _, _, _, inode, *_ = line.split()
-            start, stop = (int(end, 16) for end in where.split("-"))
-            if start <= address < stop:
-                return int(inode)
     return None
 
 

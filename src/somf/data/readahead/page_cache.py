@@ -3,35 +3,39 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from somf.data.source import Fetched, Source
-from somf.typing import Ints, Rows
+from somf.data.source import PieceReader, Source, View
+from somf.typing import Ints
 
 
 def read_through_page_cache(
     source: Source, batches: Sequence[Ints], n_ahead: int
-) -> Iterator[Fetched]:
-    """Yield minibatches whose rows the system was asked to read `n_ahead` minibatches before.
+) -> Iterator[PieceReader]:
+    """Yield a reader for every minibatch, which was prefetched `n_ahead` minibatches before.
 
-    The request itself takes time. So a thread that gathers a part of a minibatch requests as much
-    of a later one: all threads share that work, and none is held up by another.
+    The calls that prefetch take time, too. So a worker thread that reads a piece of a minibatch
+    also prefetches the same piece of a later one: all threads share that work, and no thread waits
+    for another.
 
     Parameters
     ----------
     source : Source
-        One that `is_read_by_system`.
+        One that `reads_in_parallel`.
     batches : sequence of ndarray of int
         The samples of every minibatch.
     n_ahead : int
+
+    Yields
+    ------
+    read : callable
+        Given a piece of the minibatch, a slice, it returns `Source.view` of that piece.
     """
     for ids in batches[:n_ahead]:
         source.prefetch(ids)
     for number, ids in enumerate(batches):
         later = batches[number + n_ahead] if number + n_ahead < len(batches) else ids[:0]
-        yield partial(_request_and_fetch, source, source.fetch(ids), later)
+        yield partial(_prefetch_and_read, source, ids, later)
 
 
-def _request_and_fetch(
-    source: Source, fetched: Fetched, later: Ints, part: slice
-) -> tuple[Rows, Ints]:
-    source.prefetch(later[part])
-    return fetched(part)
+def _prefetch_and_read(source: Source, ids: Ints, later: Ints, piece: slice) -> View:
+    source.prefetch(later[piece])
+    return source.view(ids[piece])

@@ -5,11 +5,12 @@ import mmap
 import numpy as np
 
 from somf.data.checks import check_not_masked
-from somf.data.readahead.memory_map import CAN_ASK, Mapping, Place, is_mapped
-from somf.data.source import LARGEST_CHUNK, Fetched, Source
+from somf.data.order import LARGEST_CHUNK
+from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
+from somf.data.source import Source
 from somf.typing import Array, Ints
 
-MAPPED_AROUND = 2**16
+BYTES_PER_PAGE_FAULT = 2**16
 """Bytes that Linux maps around a page that is touched."""
 
 FEATURES_AT_ONCE = 128
@@ -32,50 +33,44 @@ class ArraySource(Source):
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
         self.is_in_memory = not is_mapped(X)
+        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         if not self.is_in_memory:
             self._mapping = Mapping(X)
-            self.is_read_by_system = CAN_ASK
             if abs(X.strides[0]) < abs(X.strides[1]):
-                self.chunk_starts = np.arange(0, X.shape[0], _neighbours(X))
+                self.chunk_starts = np.arange(0, X.shape[0], _samples_per_page(X))
 
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
-        return np.asarray(self.X[ids])
+        X, positions = self.view(ids)
+        return np.asarray(X[positions])
 
-    def prefetch(self, ids: Ints) -> None:
-        """Ask the system to read, if the array is mapped and samples are contiguous."""
-        if not self.is_in_memory and self.chunk_starts is None:
-            self._mapping.prefetch(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
-
-    def locate(self, ids: Ints) -> list[Place] | None:
-        """Return where in the file of a map samples are, if they are contiguous."""
-        if self.is_in_memory or self.X.strides[1] != self.dtype.itemsize:
-            return None
-        first = self._mapping.place
-        if first is None:
-            return None
-        stride = self.X.strides[0]
-        return [first._replace(offset=first.offset + row * stride) for row in ids.tolist()]
-
-    def fetch(self, ids: Ints) -> Fetched:
-        """Leave rows where they are."""
+    def view(self, ids: Ints) -> tuple[Array, Ints]:
+        """Return the whole array, of which nothing is copied."""
         if not self.is_in_memory:
             self._mapping.check_file()
-        return lambda part: (np.asarray(self.X), ids[part])
+        return np.asarray(self.X), ids
+
+    def prefetch(self, ids: Ints) -> None:
+        """Let the system read pages, if the array is mapped and samples are contiguous."""
+        if not self.is_in_memory and self.chunk_starts is None:
+            self._mapping.prefetch(ids * self.X.strides[0], self.shape[1] * self.X.strides[1])
 
     def read(self, start: int, stop: int, out: Array) -> None:
         """Write consecutive rows into an array, a few features at a time.
 
-        Where it is called, rows are not contiguous, and pages that were just touched are at hand.
+        Only maps of features × samples are read like this: all samples of a page are written while
+        the page is in the cache.
         """
+        if not self.is_in_memory:
+            self._mapping.check_file()
         for first in range(0, self.shape[1], FEATURES_AT_ONCE):
             columns = slice(first, first + FEATURES_AT_ONCE)
             if not self.is_in_memory:
-                self._mapping.use(FEATURES_AT_ONCE * MAPPED_AROUND)
+                self._mapping.use(FEATURES_AT_ONCE * BYTES_PER_PAGE_FAULT)
             out[:, columns] = self.X[start:stop, columns]
 
 
-def _neighbours(X: Array) -> int:
+def _samples_per_page(X: Array) -> int:
     """Return how many samples of a map of features × samples are best read together.
 
     A sample is spread over p pages, each of which it shares with its neighbours.

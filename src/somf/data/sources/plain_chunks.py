@@ -1,4 +1,4 @@
-"""Chunks of whole rows, stored as they are in memory: read without the library of their format."""
+"""Chunks of whole rows, not compressed: read without the library of their format."""
 
 import os
 from abc import abstractmethod
@@ -9,17 +9,15 @@ from typing import Any
 import numpy as np
 
 from somf.data.order import buffered_chunks
-from somf.data.readahead.memory_map import Place
-from somf.data.source import Fetched
 from somf.data.sources.sliced import SlicedSource
 from somf.typing import Array, Ints
 
 
 class PlainChunks(SlicedSource):
-    """An array of which every row lies in a file in one piece.
+    """An array whose rows are each stored in one piece, as they are in memory.
 
-    The libraries keep the interpreter from everybody else (h5py), or take milliseconds of a core
-    per minibatch (Zarr), which made a fit take 1.3 to 1.6 times as long as one from memory.
+    The libraries hold the GIL while they read (h5py), or take milliseconds of a core per minibatch
+    (Zarr), which made a fit take 1.3 to 1.6 times as long as one from memory.
 
     Parameters
     ----------
@@ -30,7 +28,7 @@ class PlainChunks(SlicedSource):
     """
 
     supports_partial_chunks = True
-    is_read_by_system = hasattr(os, "posix_fadvise")
+    reads_in_parallel = hasattr(os, "posix_fadvise")
 
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
@@ -39,52 +37,35 @@ class PlainChunks(SlicedSource):
         self._chunk_bytes = self._rows_per_chunk * self._row_bytes
         starts = () if self.chunk_starts is None else self.chunk_starts
         self._edges = np.array([*starts, self.shape[0]])  # a large chunk is in several parts
-        self._announced: dict[int, None] = {}
-        self._most_announced = 2 * buffered_chunks(self)
+        self._prefetched: dict[int, None] = {}  # a set that keeps its order
+        self._most_prefetched = 2 * buffered_chunks(self)
         self._lock = Lock()
 
     def prefetch(self, ids: Ints) -> None:
-        """Ask the system to read the chunks in which samples are, whole."""
-        if not self.is_read_by_system:
+        """Let the system read the whole chunks that hold samples, each chunk once in an epoch."""
+        if not self.reads_in_parallel:
             return
         for number in np.unique(np.searchsorted(self._edges, ids, side="right") - 1).tolist():
-            if self._is_news(number):
+            if self._is_new(number):
                 start, stop = self._edges[number : number + 2].tolist()
                 chunk, skipped = divmod(start, self._rows_per_chunk)
-                with suppress(Exception):  # whoever reads the rows will name the file
+                with suppress(Exception):  # reading the rows will raise it again, with the file
                     self._prefetch_bytes(
                         chunk, skipped * self._row_bytes, (stop - start) * self._row_bytes
                     )
 
-    def fetch(self, ids: Ints) -> Fetched:
-        """Leave rows to be read when they are needed, if the system can read ahead."""
-        if not self.is_read_by_system:
-            return super().fetch(ids)
-        return lambda part: (self.rows(ids[part]), np.arange(len(ids[part])))
+    def _is_new(self, chunk: int) -> bool:
+        """Return whether a chunk has not been prefetched lately, and remember that it is now.
 
-    def locate(self, ids: Ints) -> list[Place] | None:
-        """Return where in the files of chunks samples are, if these have been written."""
-        places = []
-        for row in ids.tolist():
-            chunk, skipped = divmod(row, self._rows_per_chunk)
-            place = self._locate_chunk(chunk)
-            if place is None:
-                return None
-            places.append(place._replace(offset=place.offset + skipped * self._row_bytes))
-        return places
-
-    def _is_news(self, chunk: int) -> bool:
-        """Return whether a chunk has not been asked for lately, and take note of it.
-
-        By its order, an epoch is done with a chunk before twice as many others as are shuffled
-        among each other have been asked for.
+        An epoch has used all rows of a chunk before it prefetches twice as many other chunks as the
+        buffer holds (see `epoch_order`). So only that many have to be remembered.
         """
         with self._lock:
-            if chunk in self._announced:
+            if chunk in self._prefetched:
                 return False
-            self._announced[chunk] = None
-            if len(self._announced) > self._most_announced:
-                del self._announced[next(iter(self._announced))]
+            self._prefetched[chunk] = None
+            if len(self._prefetched) > self._most_prefetched:
+                del self._prefetched[next(iter(self._prefetched))]
             return True
 
     def rows(self, ids: Ints) -> Array:
@@ -106,20 +87,19 @@ class PlainChunks(SlicedSource):
             super().read(start, stop, out)
 
     @abstractmethod
-    def _locate_chunk(self, chunk: int) -> Place | None:
-        """Return where a chunk is, unless it was never written."""
-
-    @abstractmethod
     def _prefetch_bytes(self, chunk: int, offset: int, length: int) -> None:
         """Let the system begin to read some bytes of a chunk, without waiting for them."""
 
     @abstractmethod
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
-        """Fill a buffer from an offset of a chunk on, unless the chunk was never written."""
+        """Fill a buffer with the bytes of a chunk from an offset on; return whether it was done.
+
+        A chunk that was never written has no bytes, and is left to the library.
+        """
 
 
 def has_chunks_of_rows(X: Any) -> bool:
-    """Return whether every chunk holds all features of its rows (and the system reads at offsets).
+    """Return whether chunks are whole rows, and the system can read files at an offset.
 
     Parameters
     ----------

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from somf.data.checks import check_not_masked
-from somf.data.order import runs
-from somf.data.source import LARGEST_CHUNK, Source
-from somf.errors import DamagedFileError
+from somf.data.order import LARGEST_CHUNK, runs
+from somf.data.source import Source
+from somf.errors import DamagedFileError, DataError
 from somf.typing import Array, Ints
 
 
 class SlicedSource(Source):
-    """An object of which slices of rows (or of columns) can be had as arrays.
+    """An object whose slices of rows (or of columns) are arrays.
 
     Parameters
     ----------
@@ -77,9 +77,10 @@ class SlicedSource(Source):
             rows = np.asarray(found).T if self.transposed else np.asarray(found)
             expected = (stop - start, self.shape[1])
             if rows.shape != expected or not np.can_cast(rows.dtype, self.dtype, "same_kind"):
-                raise ValueError(
+                raise DataError(
                     f"Rows {start} to {stop - 1} of X must be {self.dtype} of shape {expected}, "
-                    f"got a {type(found).__name__} of {rows.dtype} of shape {rows.shape}."
+                    f"got a {type(found).__name__} of {rows.dtype} of shape {rows.shape}.",
+                    row=start,
                 )
             check_not_masked(found.T if self.transposed else found, start)
         return rows
@@ -90,26 +91,26 @@ class SlicedSource(Source):
             yield
         except Exception as error:
             if self.path is None:
-                raise  # whoever made the object knows its errors
+                raise  # the errors of a user's object are left as they are
             raise DamagedFileError(
                 f"{self.path!r} is damaged: rows {start} to {stop - 1} cannot be read: {error}"
             ) from error
 
 
 def dtype_of(X: Any) -> np.dtype[Any]:
-    """Return the type of an object's numbers, in whatever way the object says it."""
+    """Return the type of an object's numbers as a NumPy type: `X.dtype`, its name, or its text."""
     given = X.dtype
-    for said in (given, getattr(given, "name", None), str(given).rpartition(".")[2]):
+    for candidate in (given, getattr(given, "name", None), str(given).rpartition(".")[2]):
         try:
-            if said is not None:  # which NumPy would take for float64
-                return np.dtype(said)
+            if candidate is not None:  # NumPy takes None for float64
+                return np.dtype(candidate)
         except TypeError:
             pass
-    raise ValueError(f"X.dtype must be a type that NumPy knows, got {given!r}.")
+    raise DataError(f"X.dtype must be a type that NumPy knows, got {given!r}.")
 
 
 def _stored_chunks(chunks: Any, axis: int, n: int) -> Ints | None:
-    """Return where chunks start, given their size (HDF5, Zarr) or sizes (Dask); else None."""
+    """Return where chunks start, given their size (HDF5, Zarr) or sizes (Dask), or None."""
     if not isinstance(chunks, tuple | list) or len(chunks) != 2:
         return None
     sizes = chunks[axis]
@@ -122,7 +123,10 @@ def _stored_chunks(chunks: Any, axis: int, n: int) -> Ints | None:
 
 
 def _breaks(ids: Ints, chunk_starts: Ints | None) -> Ints:
-    """Return where to cut sorted rows so that every piece is worth reading as one slice."""
+    """Return where to cut sorted rows so that every piece is read as one slice.
+
+    A slice covers the wanted rows of one chunk; without chunks, rows without a gap.
+    """
     if chunk_starts is None:
         return np.flatnonzero(np.diff(ids) > 1) + 1
     chunks = np.searchsorted(chunk_starts, ids, side="right")

@@ -16,6 +16,7 @@ class CsrSource(Source):
 
     is_in_memory = True
     is_sparse = True
+    reads_in_parallel = True
 
     def __init__(self, X: sp.csr_array) -> None:
         self.X = X
@@ -30,3 +31,7 @@ class CsrSource(Source):
     def rows(self, ids: Ints) -> sp.csr_array:
         """Return samples as a new CSR array."""
         return self.X[ids]
+
+    def view(self, ids: Ints) -> tuple[sp.csr_array, Ints]:
+        """Return the whole matrix, of which nothing is copied."""
+        return self.X, ids

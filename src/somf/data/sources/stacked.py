@@ -6,8 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.order import runs
-from somf.data.readahead.memory_map import Place
-from somf.data.source import Fetched, Source
+from somf.data.source import Source, View
+from somf.errors import DataError
 from somf.typing import Array, Ints, Rows
 
 
@@ -25,13 +25,13 @@ class StackedSource(Source):
     def __init__(self, parts: Sequence[Source], names: Sequence[str]) -> None:
         for part, name in zip(parts, names, strict=True):
             if part.shape[1] != parts[0].shape[1]:
-                raise ValueError(
+                raise DataError(
                     f"{name!r} must have {parts[0].shape[1]} features like {names[0]!r}, "
                     f"got {part.shape[1]}."
                 )
             if part.is_sparse != parts[0].is_sparse:
-                raise ValueError(
-                    f"{name!r} must be of one kind with {names[0]!r}: one of them is sparse."
+                raise DataError(
+                    f"{name!r} must be dense or sparse like {names[0]!r}: one of them is sparse."
                 )
         self.parts = parts
         self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
@@ -39,7 +39,7 @@ class StackedSource(Source):
         self.dtype = np.result_type(*(part.dtype for part in parts))
         self.is_in_memory = all(part.is_in_memory for part in parts)
         self.is_sparse = parts[0].is_sparse
-        self.is_read_by_system = all(p.is_read_by_system or p.is_in_memory for p in parts)
+        self.reads_in_parallel = all(part.reads_in_parallel for part in parts)
         self.supports_partial_chunks = all(
             p.supports_partial_chunks or p.chunk_starts is None for p in parts
         )
@@ -59,55 +59,26 @@ class StackedSource(Source):
         return total / self.shape[0]
 
     def rows(self, ids: Ints) -> Rows:
-        """Return samples, whichever sources they are in, as a new array."""
-        shares = self._share_out(ids)
-        back = np.argsort(np.concatenate([places for _, _, places in shares]))
-        return self._join([source.rows(own) for source, own, _ in shares])[back]
+        """Return samples of all parts as a new array."""
+        X, positions = self.view(ids)
+        return X[positions]
+
+    def view(self, ids: Ints) -> View:
+        """Return samples; they are copied unless all are in one part that has the common type."""
+        shares = self._shares(ids)
+        part, own_ids, _ = shares[0]
+        if len(shares) == 1 and part.dtype == self.dtype:
+            return part.view(own_ids)
+        found = [part.rows(own_ids) for part, own_ids, _ in shares]
+        back = np.argsort(np.concatenate([positions for _, _, positions in shares]))
+        if self.is_sparse:
+            return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype)), back
+        return np.concatenate(found, dtype=self.dtype), back
 
     def prefetch(self, ids: Ints) -> None:
-        """Ask the system to read, whichever sources samples are in."""
-        for source, own, _ in self._share_out(ids):
-            source.prefetch(own)
-
-    def locate(self, ids: Ints) -> list[Place] | None:
-        """Return where samples are, if all sources know, and none has to be converted."""
-        found: dict[int, Place] = {}
-        for source, own, at in self._share_out(ids):
-            places = source.locate(own) if source.dtype == self.dtype else None
-            if places is None:
-                return None
-            found.update(zip(at.tolist(), places, strict=True))
-        return [found[at] for at in range(len(ids))]
-
-    def fetch(self, ids: Ints) -> Fetched:
-        """Let every source do its waiting now."""
-        shares = self._share_out(ids)
-        fetched = [(source.fetch(own), places) for source, own, places in shares]
-
-        def gather(part: slice) -> tuple[Rows, Ints]:
-            found, order = [], []
-            for own, places in fetched:
-                mine = slice(*np.searchsorted(places, (part.start, part.stop)).tolist())
-                if mine.start == mine.stop and part.start < part.stop:
-                    continue
-                X, picked = own(mine)
-                found.append(X[picked])
-                order.append(places[mine])
-            return self._join(found), np.argsort(np.concatenate(order))
-
-        return gather
-
-    def _share_out(self, ids: Ints) -> list[tuple[Source, Ints, Ints]]:
-        """Return sources, the rows of each that are wanted, and where among all rows these are."""
-        owners = np.searchsorted(self.starts, ids, side="right") - 1
-        present = np.unique(owners).tolist() or [0]
-        places = {owner: np.flatnonzero(owners == owner) for owner in present}
-        return [(self.parts[o], ids[at] - self.starts[o], at) for o, at in places.items()]
-
-    def _join(self, found: list[Rows]) -> Rows:
-        if isinstance(found[0], np.ndarray):
-            return np.concatenate(found, dtype=self.dtype)
-        return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype))
+        """Let every part prefetch its samples."""
+        for part, own_ids, _ in self._shares(ids):
+            part.prefetch(own_ids)
 
     def read(self, start: int, stop: int, out: Array) -> None:
         """Write consecutive rows into an array."""
@@ -115,8 +86,15 @@ class StackedSource(Source):
         part, first = self.parts[owner], int(self.starts[owner])
         if stop <= self.starts[owner + 1] and part.dtype == out.dtype:
             part.read(start - first, stop - first, out)
-        else:
-            super().read(start, stop, out)  # also where numbers have to be converted
+        else:  # rows of several parts, or of a type that has to be converted
+            super().read(start, stop, out)
+
+    def _shares(self, ids: Ints) -> list[tuple[Source, Ints, Ints]]:
+        """Return for every part that holds samples: the part, its own ids, positions in `ids`."""
+        owners = np.searchsorted(self.starts, ids, side="right") - 1
+        present = np.unique(owners).tolist() or [0]
+        positions = {owner: np.flatnonzero(owners == owner) for owner in present}
+        return [(self.parts[o], ids[at] - self.starts[o], at) for o, at in positions.items()]
 
 
 def _longest_chunk(part: Source) -> int:
@@ -126,7 +104,7 @@ def _longest_chunk(part: Source) -> int:
 
 
 def _runs(part: Source, longest: int) -> Ints:
-    """Return where runs start, as long as the chunks of other parts: all share one buffer."""
+    """Return where runs start, as long as the chunks of other parts: one buffer holds them all."""
     if part.chunk_starts is None:
         return np.arange(0, part.shape[0], longest)
     return runs(part.chunk_starts, part.shape[0], longest)
