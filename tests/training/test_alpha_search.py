@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 import somf
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.training.alpha_search import Probe
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 AUTO = {"alpha": "auto", "random_state": 0}
 

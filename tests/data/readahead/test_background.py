@@ -1,7 +1,6 @@
 """The background thread: order, bounds, errors, and that it ends."""
 
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -9,6 +8,9 @@ import pytest
 from somf import DictionaryLearning
 from somf.data import Loader, Source
 from somf.data.readahead.background import read_ahead
+
+HANG = 60
+"""Seconds after which a test that hangs fails; no test depends on a time otherwise."""
 
 
 @pytest.fixture(autouse=True)
@@ -29,14 +31,20 @@ def test_the_next_items_are_made_while_one_is_in_use():
     second = threading.Event()
     with read_ahead(lambda i: second.set() if i == 1 else None, range(3), 1) as items:
         next(items)
-        assert second.wait(10)  # nobody has asked for it yet
+        assert second.wait(HANG)  # before the consumer takes it
 
 
 def test_only_so_many_items_are_made_in_advance():
-    made = []
-    with read_ahead(made.append, range(100), 4) as items:
+    made, one_more = [], threading.Semaphore(0)
+
+    def make(i):
+        made.append(i)
+        one_more.release()
+
+    with read_ahead(make, range(100), 4) as items:
         for n, _ in enumerate(items, start=1):
-            time.sleep(0.001)
+            while len(made) < min(n + 4, 100):
+                assert one_more.acquire(timeout=HANG)
             assert len(made) <= n + 4
 
 
@@ -55,19 +63,24 @@ def test_an_error_comes_in_the_place_of_its_item_and_is_the_same_object():
     assert caught.value is error
 
 
-def test_nothing_is_made_after_the_consumer_has_left():
-    made = []
+def test_nothing_is_made_after_the_consumer_has_left(monkeypatch):
+    monkeypatch.setattr("somf.data.readahead.background.PATIENCE", 0.0)
+    made, has_begun, may_end = [], threading.Event(), threading.Event()
 
     def make(i):
-        time.sleep(0.01)
+        if i == 1:
+            has_begun.set()
+            assert may_end.wait(HANG)
         made.append(i)
 
     with read_ahead(make, range(1000), 8) as items:
         next(items)
-    n_made = len(made)
-    assert n_made <= 3
-    time.sleep(0.05)
-    assert len(made) == n_made
+        assert has_begun.wait(HANG)
+    may_end.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("somf-reader"):
+            thread.join(HANG)
+    assert made == [0, 1]
 
 
 def test_an_error_of_the_consumer_ends_the_thread():
