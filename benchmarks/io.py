@@ -34,8 +34,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import facts
-from benchmarks.scenes import ALPHA, BATCH, K, indian_pines
-from benchmarks.summaries import summary
+from benchmarks.scenes import indian_pines
+from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
 from somf.data import open_source
 from somf.data.readahead.background import aio

@@ -28,7 +28,7 @@ from scipy.linalg import get_blas_funcs
 
 from benchmarks.machine import write_results
 from benchmarks.peers import REDUCTIONS, measure_peers, print_peers
-from benchmarks.scenes import BATCH, K, in_memory, indian_pines
+from benchmarks.scenes import ALPHA, BATCH, K, in_memory, indian_pines
 from benchmarks.stages import STAGES, StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
@@ -179,7 +179,7 @@ def main() -> None:
     options = parser.parse_args()
     train, test = indian_pines()
     X = in_memory(train)
-    result: dict[str, Any] = {"shape": X.shape, "k": K, "batch": BATCH}
+    result: dict[str, Any] = {"shape": X.shape, "k": K, "alpha": ALPHA, "batch": BATCH}
     result["iterations"] = measure_iterations(X, options.rounds, options.iterations)
     print_iterations(result["iterations"])
     result["variants"] = measure_variants(X, options.rounds, options.iterations)
