@@ -4,7 +4,6 @@ from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader, loader_for
 from somf.data.order import epoch_order
-from somf.data.readahead.memory_map import Place
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sliced import SlicedSource
@@ -16,7 +15,6 @@ __all__ = [
     "CsrSource",
     "ImagePatches",
     "Loader",
-    "Place",
     "SlicedSource",
     "Source",
     "StackedSource",
