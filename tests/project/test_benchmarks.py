@@ -7,6 +7,7 @@ import pytest
 
 import benchmarks
 from benchmarks import convergence, reduction
+from benchmarks.stages import STAGES, StagedFit
 
 MODULES = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
 """The modules of `benchmarks`."""
@@ -17,6 +18,13 @@ def test_every_benchmark_can_be_imported(name):
     if name == "gpu":
         pytest.importorskip("torch", reason="torch comes with the extra 'cuda'")
     importlib.import_module(f"benchmarks.{name}")
+
+
+@pytest.mark.parametrize("reduction", [1, 3])
+def test_a_staged_fit_times_every_stage(toy, reduction):
+    times = StagedFit(toy, reduction, "averaged", k=4, batch_size=20).advance(2)
+    assert set(times) == {*STAGES, "total"}
+    assert all(times[stage] > 0 for stage in STAGES)
 
 
 def test_a_small_version_of_the_benchmark_of_convergence_runs(monkeypatch):
