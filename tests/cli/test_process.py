@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -222,10 +221,13 @@ def test_codes_that_ctrl_c_breaks_off_leave_nothing():
     somf.DictionaryLearning(200, random_state=0).fit("rows.npy").save("rows.somf")
     np.save("many.npy", np.tile(np.load("rows.npy"), (3000, 1)))
     before = sorted(os.listdir())
-    process = start("transform rows.somf many.npy -o codes.npy")
-    while sorted(os.listdir()) == before and process.poll() is None:
-        time.sleep(0.05)
+    process, terminal = start_on_terminal("transform rows.somf many.npy -o codes.npy")
+    said = ""
+    while "/s" not in said:  # the rate, which the progress bar shows after the first chunk
+        said += os.read(terminal, 2**16).decode()
+    assert sorted(os.listdir()) != before
     process.send_signal(signal.SIGINT)
+    everything_from(terminal)
     end(process, 130)
     assert sorted(os.listdir()) == before
 
