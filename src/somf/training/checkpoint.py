@@ -21,8 +21,9 @@ import numpy as np
 from somf.algorithm.state import State
 from somf.data import Source, as_source
 from somf.data.order import buffered_chunks
-from somf.errors import DamagedFileError
-from somf.persistence import modelfile, tensorfile
+from somf.errors import DamagedFileError, ParameterError
+from somf.persistence import modelfile
+from somf.persistence.atomic import remove_leftovers
 from somf.persistence.modelfile import Model
 from somf.scratch import scratch_zeros
 from somf.training.callbacks import History, Progress
@@ -276,7 +277,7 @@ class CheckpointManager:
         ValueError
             If what is there is no checkpoint, or that of another fit. It is left as it is.
         """
-        tensorfile.remove_leftovers(self.path)
+        remove_leftovers(self.path)
         damages: list[DamagedFileError] = []
         for path in (self.path, self.previous):
             if path.exists():
@@ -300,9 +301,12 @@ class CheckpointManager:
     ) -> tuple[State, Progress, float]:
         model = modelfile.load(path)
         if model.fit is None or model.state is None:
-            raise ValueError(
-                f"checkpoint must be a checkpoint or a new file, got {str(path)!r}, which is a "
-                "model. Choose another path."
+            raise ParameterError(
+                "checkpoint",
+                "be a checkpoint or a new file",
+                path,
+                "Choose another path.",
+                got=f"{str(path)!r}, which is a model",
             )
         with modelfile.refuse_malformed(path):
             differences = self.identity.differences(model, model.fit)
