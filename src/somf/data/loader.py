@@ -14,6 +14,7 @@ from somf.data.order import buffered_chunks, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import Fetched, Source
+from somf.errors import NotFiniteError
 from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
@@ -233,7 +234,7 @@ def _no_end_of_iteration(source: Source) -> Iterator[None]:
 
 
 def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
-    """Raise ValueError, naming the row, if one of the entries of X is not finite."""
+    """Raise NotFiniteError, naming the row, if one of the entries of X is not finite."""
     # One pass over the entries in the good case: a sum is finite unless one of them is not (or it
     # overflows, hence the second look).
     with np.errstate(over="ignore", invalid="ignore"):
@@ -246,9 +247,11 @@ def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
         entry = np.flatnonzero(~np.isfinite(entries))[0]
         row, bad = np.searchsorted(X.indptr, entry, side="right") - 1, entries[entry]
     what = "NaN" if np.isnan(bad) else "infinity"
-    raise ValueError(
+    raise NotFiniteError(
         f"{name} must be finite, got {what} in row {ids[row]} as {entries.dtype}. "
-        "Remove or impute such entries first."
+        "Remove or impute such entries first.",
+        name,
+        int(ids[row]),
     )
 
 

@@ -11,6 +11,7 @@ from somf.algorithm.dictionary import initial_atoms
 from somf.algorithm.solver import Solver, masks_for
 from somf.algorithm.state import State
 from somf.data import Loader, Source, as_source
+from somf.errors import DataError, ParameterError
 from somf.kernels import kernels_for
 from somf.randomness import generator
 from somf.training.config import TrainingConfig
@@ -27,15 +28,19 @@ def hold_out(source: Source, validation: Any, seed: int) -> tuple[Ints, Source |
         fraction = float(validation)
         n_held_out = round(fraction * n)
         if not (0 < fraction < 1 and 0 < n_held_out < n):
-            raise ValueError(
-                "validation must be a fraction that leaves samples on both sides, or data, "
-                f"got {validation} of {n} samples."
+            raise ParameterError(
+                "validation",
+                "be a fraction that leaves samples on both sides, or data",
+                validation,
+                got=f"{validation} of {n} samples",
             )
         shuffled = generator(seed, "validation").permutation(n)
         return np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out])
     other = as_source(validation)
     if other.shape[1] != p:
-        raise ValueError(f"validation must have {p} features like X, got {other.shape[1]}.")
+        raise DataError(
+            f"validation must have {p} features like X, got {other.shape[1]}.", "validation"
+        )
     return everything, other, np.arange(other.shape[0])
 
 

@@ -131,7 +131,7 @@ def test_an_image_among_several_is_chosen_by_name(tmp_path):
     assert ImagePatches(path, 3, dataset="scene").patch_shape == (3, 3, 4)
     with pytest.raises(ValueError, match=r"dataset must be one of .*x\.mat', got 'sea'"):
         ImagePatches(path, 3, dataset="sea")
-    with pytest.raises(ValueError, match=r"dataset must be None for .*y\.npy'"):
+    with pytest.raises(ValueError, match=r"dataset must not be given for .*y\.npy'"):
         ImagePatches(write_npy(tmp_path / "y.npy", CUBE), 3, dataset="scene")
 
 
@@ -299,7 +299,7 @@ def test_a_mask_may_be_a_file(tmp_path):
     np.testing.assert_array_equal(patches.positions, same.positions)
     assert (patches.geometry["mask"], same.geometry["mask"]) == (str(path), None)
     write_npy(tmp_path / "mask.npy", mask.astype(float))
-    with pytest.raises(DamagedFileError, match=r"mask must hold booleans .*float64.*mask\.npy"):
+    with pytest.raises(FileRequestError, match=r"mask must hold booleans .*float64.*mask\.npy"):
         ImagePatches(CUBE, 3, mask=path)
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from somf.errors import (
     DamagedFileError,
     FileRequestError,
+    NoDatasetError,
     NotAMatrixError,
     SeveralDatasetsError,
     SomfError,
@@ -52,13 +53,7 @@ def choose(path: str, names: list[str], name: str | None) -> str:
     if name is not None:
         return name
     if not names:
-        raise FileRequestError(
-            path,
-            "dataset",
-            f"name a matrix or an image in {path!r}",
-            None,
-            got="nothing",
-        )
+        raise NoDatasetError(path)
     if len(names) > 1:
         raise SeveralDatasetsError(path, names)
     return names[0]

@@ -12,7 +12,7 @@ from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
-from somf.errors import FileRequestError
+from somf.errors import NotAMatrixError
 from somf.optional import import_optional
 from somf.typing import Array
 
@@ -52,12 +52,9 @@ def _dataset(path: str, file: Any, name: str | None, dimensions: tuple[int, ...]
     if not hasattr(dataset, "dtype"):
         raise not_in_file(path, name, names)
     if dataset.ndim not in dimensions:
-        raise FileRequestError(
-            path,
-            "dataset",
-            f"have {' or '.join(map(str, dimensions))} dimensions in {path!r}",
-            name,
-            got=f"{name!r} of shape {dataset.shape}",
+        raise NotAMatrixError(
+            f"Dataset {name!r} of {path!r} must have {' or '.join(map(str, dimensions))} "
+            f"dimensions, got shape {dataset.shape}."
         )
     # Chunks that were never written read as the fill value, but not all of them.
     check_claim(path, dataset.nbytes, dataset.id.get_storage_size() + _elsewhere(dataset))

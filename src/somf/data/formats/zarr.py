@@ -50,7 +50,7 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
                 raise not_in_file(path, name, names)
             node = arrays[chosen]
         elif name is not None:
-            raise FileRequestError(path, "dataset", f"be None for the array {path!r}", name)
+            raise FileRequestError(path, "dataset", f"not be given for the array {path!r}", name)
         # Chunks that were never written read as the fill value, but not all of them.
         check_claim(path, node.nbytes, node.nbytes_stored())
     return node

@@ -11,7 +11,7 @@ from somf.data.formats.checks import check_claim, choose, guarded, not_in_file
 from somf.data.formats.hdf5 import HDF5, map_dataset, open_dataset
 from somf.data.formats.npy import map_npy
 from somf.data.formats.zarr import open_array
-from somf.errors import MissingFileError
+from somf.errors import FileRequestError, MissingFileError
 from somf.optional import import_optional
 from somf.scratch import scratch_zeros
 from somf.typing import Array
@@ -64,8 +64,12 @@ def open_image(
             + (f" Name its header instead, {header!r}." if header else "")
         )
     if dataset is not None and kind not in (*STORED, ".mat"):
-        raise ValueError(
-            f"dataset must be None for {name!r}, got {dataset!r}: it is for HDF5, Zarr and .mat."
+        raise FileRequestError(
+            name,
+            "dataset",
+            f"not be given for {name!r}",
+            dataset,
+            "It is for HDF5, Zarr and .mat files.",
         )
     with guarded(name, f"an image of kind {kind}"):
         image, no_data = READERS[kind](name, dataset)

@@ -7,7 +7,7 @@ import numpy as np
 from somf.data.images.files import open_image
 from somf.data.readahead.memory_map import CAN_ASK, Mapping, is_mapped
 from somf.data.source import Fetched, Source
-from somf.errors import DamagedFileError
+from somf.errors import FileRequestError, ParameterError
 from somf.typing import Array, Ints
 
 BAND_ENTRIES = 2**24
@@ -90,8 +90,8 @@ class ImagePatches(Source):
             raise ValueError(f"image must be float64 at most, got {image.dtype}. Convert it.")
         height, width = _pair(patch_size, "patch_size")
         if height > image.shape[0] or width > image.shape[1]:
-            raise ValueError(
-                f"patch_size must fit into the image of {image.shape[:2]}, got {(height, width)}."
+            raise ParameterError(
+                "patch_size", f"fit into the image of {image.shape[:2]}", (height, width)
             )
         if isinstance(image, np.ma.MaskedArray):
             image, has_data = image.data, _all_channels(~np.ma.getmaskarray(image))
@@ -169,7 +169,7 @@ class ImagePatches(Source):
 def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
     pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
-        raise ValueError(f"{name} must be one or two integers of at least 1, got {value!r}.")
+        raise ParameterError(name, "be one or two integers of at least 1", value)
     return int(pair[0]), int(pair[1])
 
 
@@ -196,9 +196,12 @@ def _read_mask(path: str, image_shape: tuple[int, ...]) -> Array:
     """Return where a file is not zero."""
     mask, _ = open_image(path)
     if mask.shape != image_shape[:2] or mask.dtype.kind == "f":
-        raise DamagedFileError(
-            f"mask must hold booleans or integers of shape {image_shape[:2]}, "
-            f"got {mask.dtype} of shape {mask.shape} in {path!r}."
+        raise FileRequestError(
+            path,
+            "mask",
+            f"hold booleans or integers of shape {image_shape[:2]}",
+            path,
+            got=f"{mask.dtype} of shape {mask.shape} in {path!r}",
         )
     return np.asarray(mask != 0)
 

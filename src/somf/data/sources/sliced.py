@@ -10,7 +10,7 @@ import numpy as np
 from somf.data.checks import check_not_masked
 from somf.data.order import runs
 from somf.data.source import LARGEST_CHUNK, Source
-from somf.errors import DamagedFileError
+from somf.errors import DamagedFileError, DataError
 from somf.typing import Array, Ints
 
 
@@ -77,9 +77,10 @@ class SlicedSource(Source):
             rows = np.asarray(found).T if self.transposed else np.asarray(found)
             expected = (stop - start, self.shape[1])
             if rows.shape != expected or not np.can_cast(rows.dtype, self.dtype, "same_kind"):
-                raise ValueError(
+                raise DataError(
                     f"Rows {start} to {stop - 1} of X must be {self.dtype} of shape {expected}, "
-                    f"got a {type(found).__name__} of {rows.dtype} of shape {rows.shape}."
+                    f"got a {type(found).__name__} of {rows.dtype} of shape {rows.shape}.",
+                    row=start,
                 )
             check_not_masked(found.T if self.transposed else found, start)
         return rows

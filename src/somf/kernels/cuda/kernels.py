@@ -31,14 +31,13 @@ elif os.environ.get("TRITON_INTERPRET") == "1":
     DEVICE = torch.device("cpu")
 else:
     raise MissingDeviceError(
-        'device="cuda" needs an NVIDIA GPU, and torch finds none: '
+        "cuda",
+        "an NVIDIA GPU, and torch finds none: "
         + (
             "its driver is missing or does not work, or the GPU is hidden."
             if torch.version.cuda
             else "this build of torch is for the CPU only. Install one with CUDA."
-        )
-        + ' Choose device="cpu" to go on without.',
-        device="cuda",
+        ),
     )
 
 from somf.kernels.cuda.atoms import (
