@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
-import somf
 from somf.cli.pictures import KINDS
+
+import somf
 from somf.inference.measurement import Measurement
 from somf.persistence import tensorfile
 

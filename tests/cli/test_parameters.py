@@ -9,11 +9,11 @@ import pytest
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import click
+from somf.cli.parameters import FOR_PYTHON, PROBLEMS, documented, flag_of
 
 import somf
 from somf import MatrixFactorization
 from somf.cli.fit import fit
-from somf.cli.parameters import FOR_PYTHON, PROBLEMS, documented, flag_of
 from somf.estimators import config
 from somf.estimators.loading import KINDS
 

@@ -12,6 +12,12 @@ def write(path, text, **options):
         file.write(text)
 
 
+def fail(path, error, is_folder=False):
+    with atomic_write(path, is_folder=is_folder) as temporary:
+        write(os.path.join(temporary, "content") if is_folder else temporary, "half")
+        raise error
+
+
 def write_folder(path, text):
     with atomic_write(path, is_folder=True) as temporary:
         write(os.path.join(temporary, "content"), text)
@@ -39,10 +45,8 @@ def test_a_relative_name_is_written_to_the_working_directory(tmp_path, monkeypat
 def test_an_error_keeps_the_old_file_and_removes_the_temporary_one(tmp_path, error):
     path = tmp_path / "file"
     write(path, "old")
-    with pytest.raises(error), atomic_write(path) as temporary:
-        with open(temporary, "w") as file:
-            file.write("half")
-        raise error
+    with pytest.raises(error):
+        fail(path, error)
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -52,9 +56,8 @@ def test_a_folder_is_written_and_replaced_as_a_whole(tmp_path):
     for text in ("old", "new"):
         write_folder(f"{path}{os.sep}", text)
         assert (path / "content").read_text() == text
-    with pytest.raises(OSError, match="on purpose"), atomic_write(path, is_folder=True) as folder:
-        write(os.path.join(folder, "content"), "half")
-        raise OSError("on purpose")
+    with pytest.raises(OSError, match="on purpose"):
+        fail(path, OSError("on purpose"), is_folder=True)
     assert (path / "content").read_text() == "new"
     assert os.listdir(tmp_path) == ["array.zarr"]
 

@@ -44,6 +44,8 @@ def atomic_write(
         An empty file, or an empty folder.
     """
     target = os.fspath(path).rstrip(os.sep)
+    if os.path.isdir(target) and not is_folder:
+        raise IsADirectoryError(f"{target!r} is a folder, which a file cannot replace.")
     temporary = _temporary_name(target)
     if is_folder:
         os.mkdir(temporary)

@@ -6,7 +6,6 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.config import AUTO
 from somf.inference.measurement import Measurement
+from somf.persistence.atomic import atomic_write
 from somf.plotting import HISTORY_LABELS
 from somf.plotting.pictures import has_spectra, patch_shape_of
 from somf.report.atoms import MOST_ATOMS, atom_list
@@ -82,7 +82,8 @@ def write_report(
         command=escape(command or _python(model)),
         version=escape(_version()),
     )
-    Path(path).write_text(page, encoding="utf-8")
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(page)
 
 
 def _file(name: str) -> str:
