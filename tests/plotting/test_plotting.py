@@ -381,7 +381,7 @@ def test_what_has_no_atoms_is_refused(samples):
     for draw in (plot_atoms, plot_spectra):
         with pytest.raises(ValueError, match="model must be a fitted estimator or an array"):
             draw(DictionaryLearning())
-        with pytest.raises(ValueError, match="model must have atoms of finite values"):
+        with pytest.raises(ValueError, match="model must have finite atoms"):
             draw(np.full((3, 20), np.nan))
     with pytest.raises(NotFittedError, match="not fitted yet"):
         plot_history(DictionaryLearning())

@@ -201,3 +201,17 @@ def test_a_model_that_was_not_fitted_has_no_report(tmp_path):
     with pytest.raises(NotFittedError):
         write_report(DictionaryLearning(), tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_an_error_while_writing_keeps_the_old_page(tmp_path, fitted, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(fitted[0], path)
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
