@@ -1,22 +1,22 @@
-"""What all subcommands have in common: examples in the help, and errors that name options."""
+"""The class of the subcommands: examples in the help, and errors that name options."""
 
 from collections.abc import Callable
 from typing import Any
 
 import click
 
-from somf.cli.errors import notes_of
+from somf.cli.errors import with_notes
 from somf.errors import FileRequestError, ParameterError
 
 OPTIONS: dict[str, tuple[str, ...]] = {"patch_size": ("patches",), "patch_shape": ("shape",)}
-"""The option for each parameter of the library that has another name there."""
+"""Options for parameters of `ImagePatches` and `somf.plotting` that have another name."""
 
 FILE_OPTIONS: dict[str, tuple[str, ...]] = {
     "shape": ("raw_shape",),
     "dtype": ("raw_dtype",),
     "shape and dtype": ("raw_shape", "raw_dtype"),
 }
-"""The same for the parameters of `somf.data.open_source`."""
+"""Options for parameters of `somf.data.open_source` that have another name."""
 
 
 class Command(click.Command):
@@ -30,8 +30,7 @@ class Command(click.Command):
             flags = self._flags(error)
             if flags is None:
                 raise
-            message = " ".join([error.message(flags), *notes_of(error)])
-            raise click.UsageError(message, ctx) from error
+            raise click.UsageError(with_notes(error.message(flags), error), ctx) from error
 
     def _flags(self, error: ParameterError) -> str | None:
         """Return the options for a parameter, or None if this command does not have them."""

@@ -21,13 +21,13 @@ NO_DATA_HINT = (
 
 def message_of(error: BaseException) -> str:
     """Return the message of an error, with its notes, for the terminal."""
-    text = " ".join([_text_of(error), *notes_of(error)])
+    return with_notes(_text_of(error), error)
+
+
+def with_notes(text: str, error: BaseException) -> str:
+    """Return a text followed by the notes of an error, for the terminal."""
+    text = " ".join([text, *getattr(error, "__notes__", [])])
     return "\n".join(map(escape_control_characters, text.splitlines()))
-
-
-def notes_of(error: BaseException) -> list[str]:
-    """Return the notes that were added to an error."""
-    return getattr(error, "__notes__", [])
 
 
 def _text_of(error: BaseException) -> str:
@@ -63,5 +63,4 @@ def naming_files(
             error.add_note(NO_DATA_HINT)
         is_validation_file = error.name == "validation" and isinstance(validation, str)
         files = str(validation) if is_validation_file else ", ".join(paths)
-        message = " ".join([f"{files}: {error}", *notes_of(error)])
-        raise DataError(message, error.name, error.row) from error
+        raise DataError(with_notes(f"{files}: {error}", error), error.name, error.row) from error

@@ -178,8 +178,7 @@ def plot_spectra(
         raise ParameterError(
             "wavelengths", f"have shape ({n_channels},)", wavelengths, got=str(x.shape)
         )
-    steps = np.abs(np.diff(x))  # wavelengths may be in descending order
-    gaps = np.flatnonzero(steps > 3 * np.median(steps if len(steps) else 0)) + 1
+    gaps = _gaps(x)
     ax = given_or_new_axes(ax)
     for i, j in enumerate(chosen):
         y, color = np.insert(spectra[j], gaps, np.nan), colors[i] if i < len(colors) else None
@@ -188,10 +187,17 @@ def plot_spectra(
         ax.legend(fontsize="small")
     if wavelengths is None:
         ax.locator_params("x", integer=True)
-    ax.set_xlabel("wavelength" if wavelengths is not None else _channel(is_spectrum))
+    channel = "channel" if is_spectrum else "feature"
+    ax.set_xlabel(channel if wavelengths is None else "wavelength")
     what = "mean over the patch" if is_spectrum else "value"
     ax.set_ylabel("difference from the mean atom" if centered else what)
     return ax
+
+
+def _gaps(wavelengths: Array) -> Ints:
+    """Return the channels that lie far from the one before them."""
+    steps = np.abs(np.diff(wavelengths))  # they may be in descending order
+    return np.flatnonzero(steps > 3 * np.median(steps if len(steps) else 0)) + 1
 
 
 def _components(model: Any) -> Array:
@@ -217,7 +223,3 @@ def _chosen(k: int, n_atoms: Any, order: Any) -> Ints:
 def _filled_up(colors: Sequence[Any], n: int) -> list[Any]:
     """Return a colour for each of n curves: the given ones, then one for all others."""
     return [*colors[:n], *["0.3" if colors else "C0"] * (n - len(colors))]
-
-
-def _channel(is_spectrum: bool) -> str:
-    return "channel" if is_spectrum else "feature"
