@@ -1,6 +1,5 @@
 """Tables and numbers as Markdown."""
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,13 +19,6 @@ def conditions(facts: dict[str, Any], settings: dict[str, object]) -> str:
     """Return a table of one row: processor, threads and date, and settings of a benchmark."""
     machine = {"processor": facts["cpu"], "threads": facts["threads"], "date": facts["date"]}
     return one_row(machine | settings)
-
-
-def paragraph(text: str) -> str:
-    """Return a text in lines of the usual length."""
-    return textwrap.fill(
-        " ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False
-    )
 
 
 def spread(summary: dict[str, float]) -> str:

@@ -38,7 +38,9 @@ def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):
     assert len(plt.get_fignums()) == text.count("\nplot_")
     assert all(ax.has_data() for n in plt.get_fignums() for ax in plt.figure(n).axes)
     plt.close("all")
-    assert "what to type to repeat it" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "somf fit --config scene.somf.toml" in (tmp_path / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_every_public_name_is_in_the_reference():
