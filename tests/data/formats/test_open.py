@@ -392,7 +392,7 @@ def test_a_zarr_group_must_hold_one_matrix_unless_a_dataset_is_named(tmp_path):
         group.create_array(name, shape=(4, 5), dtype=float)[:] = 1
     is_refused(tmp_path / "scans.zarr", "dataset must name one of the datasets .* a, b")
     is_refused(tmp_path / "scans.zarr", "dataset must be one of", dataset="c")
-    is_refused(tmp_path / "scans.zarr" / "a", "dataset must be None", dataset="c")
+    is_refused(tmp_path / "scans.zarr" / "a", "dataset must not be given", dataset="c")
     assert open_source(tmp_path / "scans.zarr", dataset="b").shape == (4, 5)
 
 
