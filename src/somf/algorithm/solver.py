@@ -183,9 +183,9 @@ class Solver:
             return
         objective = to_host(self.kernels.concatenate(objectives, axis=0))
         if not np.isfinite(objective).all():
+            other = "" if objective.dtype == np.float64 else ", or choose dtype='float64'"
             raise DataError(
-                f"The objective overflows {objective.dtype}: X is too large. Scale it down, or "
-                "choose dtype='float64'."
+                f"The objective overflows {objective.dtype}: X is too large. Scale it down{other}."
             )
 
     def refresh(self) -> None:

@@ -38,6 +38,8 @@ class Source(ABC):
         Whether all worker threads may call `prefetch` and `view` at the same time, each for its
         piece of a minibatch, when the minibatch is needed. The system reads ahead after `prefetch`.
         If False, a background thread reads whole minibatches ahead.
+    files : tuple of str
+        The files that hold the samples, where they are known.
     """
 
     shape: tuple[int, int]
@@ -47,6 +49,7 @@ class Source(ABC):
     is_in_memory: bool = False
     is_sparse: bool = False
     reads_in_parallel: bool = False
+    files: tuple[str, ...] = ()
 
     @property
     def entries_per_row(self) -> float:

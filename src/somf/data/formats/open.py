@@ -156,6 +156,7 @@ def _open(
         check_not_empty(source.shape)
     except DataError as error:
         raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
+    source.files = (path,)
     return source
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from somf.data.checks import is_real
-from somf.data.images.files import open_image
+from somf.data.images.files import files_of, open_image
 from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
 from somf.data.source import Source
 from somf.errors import FileRequestError, ParameterError
@@ -93,6 +93,10 @@ class ImagePatches(Source):
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
             self._mapping = Mapping(image)
+        if path is not None:
+            self.files = tuple(files_of(path))
+        elif not self.is_in_memory:
+            self.files = self._mapping.files
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         self._is_prefetched = False
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])

@@ -83,6 +83,12 @@ class Mapping:
                 path = os.fspath(memmap.filename)
                 raise DamagedFileError(f"{path!r} is damaged: its end has been cut off.")
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The mapped file, if NumPy knows its name."""
+        name = None if self._memmap is None else self._memmap.filename
+        return () if name is None else (os.fspath(name),)
+
     @cached_property
     def _inode(self) -> int | None:
         """Number of the mapped file, if the system tells; another file may now have its name."""

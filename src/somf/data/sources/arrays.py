@@ -36,6 +36,7 @@ class ArraySource(Source):
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         if not self.is_in_memory:
             self._mapping = Mapping(X)
+            self.files = self._mapping.files
             if abs(X.strides[0]) < abs(X.strides[1]):
                 self.chunk_starts = np.arange(0, X.shape[0], _samples_per_page(X))
 

@@ -34,6 +34,7 @@ class StackedSource(Source):
                     f"{name!r} must be dense or sparse like {names[0]!r}: one of them is sparse."
                 )
         self.parts = parts
+        self.files = tuple(file for part in parts for file in part.files)
         self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in parts))
