@@ -99,7 +99,7 @@ def test_a_file_without_a_checksum_is_read_only_if_its_text_allows_it(tmp_path):
 def test_a_fifo_is_refused_by_name_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for read in (tensorfile.read, tensorfile.read_text):
-        with pytest.raises(tensorfile.DamagedFileError, match="pipe' is not .* regular file"):
+        with pytest.raises(tensorfile.DamagedFileError, match=r"pipe' is not .* regular file"):
             read(tmp_path / "pipe")
 
 

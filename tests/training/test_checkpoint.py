@@ -17,11 +17,8 @@ from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, Spars
 from somf.callbacks import EarlyStopping
 from somf.data import Source, epoch_order
 from somf.persistence import tensorfile
+from tests.helpers.fits import StopError, assert_same_fit, sklearn_clone
 from tests.helpers.problems import planted
-
-
-class StopError(Exception):
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -67,24 +64,6 @@ def fit_with_stops(model, X, path, iterations, **options):
         with pytest.raises(StopError):
             sklearn_clone(model).set_params(checkpoint=path, callbacks=callbacks).fit(X, **options)
     return sklearn_clone(model).set_params(checkpoint=path, callbacks=callbacks).fit(X, **options)
-
-
-def sklearn_clone(model):
-    return type(model)(**model.get_params(deep=False))
-
-
-def assert_same_fit(one, other):
-    np.testing.assert_array_equal(one.components_, other.components_)
-    arrays = other._state.arrays()
-    assert one._state.arrays().keys() == arrays.keys()
-    for name, array in one._state.arrays().items():
-        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
-        assert array.dtype == arrays[name].dtype
-    assert one._state.counters() == other._state.counters()
-    assert (one.n_iter_, one.n_samples_seen_) == (other.n_iter_, other.n_samples_seen_)
-    assert one.history_.keys() == other.history_.keys()
-    for column in one.history_.keys() - {"compute_seconds", "wall_seconds"}:
-        assert one.history_[column] == other.history_[column]
 
 
 # Going on
