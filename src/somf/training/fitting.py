@@ -72,7 +72,7 @@ def fit(
     guard = SignalGuard(
         signal.SIGINT, signal.SIGTERM, second_is_immediate=True, announce=manager.announce
     )
-    with manager.locked(), guard:
+    with guard, manager.locked():
         return _fit(config, source, validation, seed, manager, guard)
 
 

@@ -148,17 +148,18 @@ class Loop:
 
         Until it is there, the state is consistent: signals and errors may interrupt.
         """
-        with self._checkpoint_on_error(), self.guard.interruptible():
+        with prompt_ctrl_c(), self._checkpoint_on_error(), self.guard.interruptible():
             return next(minibatches, None)
 
     def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
         """Learn from a minibatch that was requested at `tick`, and record if a record is due."""
         progress, state = self.progress, self.state
         self._hash(minibatch)
-        if is_first:
-            tick += self._step_and_compile(minibatch)
-        else:
-            self.solver.step(minibatch.X, minibatch.ids)
+        with prompt_ctrl_c():
+            if is_first:
+                tick += self._step_and_compile(minibatch)
+            else:
+                self.solver.step(minibatch.X, minibatch.ids)
         is_due = self._is_record_due()
         if is_due:
             self.solver.check()  # waits for a device, so that its time is counted
@@ -186,7 +187,7 @@ class Loop:
         """Do the first step; return the seconds of it that Numba spent on compiling kernels."""
         from somf.kernels.cpu.jit import compilation_timer  # Numba is slow to import
 
-        with compilation_timer() as seconds, prompt_ctrl_c():
+        with compilation_timer() as seconds:
             self.solver.step(minibatch.X, minibatch.ids)
         if seconds() > 0:
             logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())
@@ -220,7 +221,7 @@ class Loop:
     def _measure_and_record(self) -> None:
         progress = self.progress
         if self.validation is not None:
-            with self._checkpoint_on_error(), self.guard.interruptible():
+            with prompt_ctrl_c(), self._checkpoint_on_error(), self.guard.interruptible():
                 kernels, penalty = self.solver.kernels, self.config.penalty
                 coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
                 progress.objective = coder.objective(self.validation.loader, self.validation.ids)
