@@ -80,7 +80,8 @@ class LockFile:
             try:
                 handle = os.open(self.path, OPEN_FLAGS, 0o666)
             except OSError:
-                if os.path.lexists(self.path) and not os.path.isfile(self.path):
+                is_file = os.path.isfile(self.path) and not os.path.islink(self.path)
+                if os.path.lexists(self.path) and not is_file:
                     raise InUse(None) from None
                 return
             try:

@@ -3,7 +3,6 @@
 import _thread
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,14 @@ from types import FrameType
 from typing import Any, Self
 
 RETRY_SECONDS = 0.02
-"""Seconds after which a signal that arrived during a compilation is sent again."""
+"""Seconds after which a signal that arrived in a callback is sent again."""
+
+CALLBACKS = {"_raw_object_cache_notify", "_raw_object_cache_getbuffer", "__del__"}
+"""Functions that are called from C, where an exception is printed and lost.
+
+LLVM calls those of llvmlite at the end of every compilation, which is when Python handles a signal
+that arrived while LLVM was busy.
+"""
 
 
 class Interrupted(BaseException):
@@ -76,7 +82,7 @@ class SignalGuard:
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
-        """Deliver signals at once inside this context, or as soon as a compilation is over."""
+        """Deliver signals at once inside this context."""
         self._is_immediate = True
         try:
             yield
@@ -89,7 +95,7 @@ class SignalGuard:
             self._deliver(self.pending.pop(0), None)
 
     def _receive(self, signum: int, frame: FrameType | None) -> None:
-        if _is_compiling():
+        if _is_in_callback(frame):
             _thread.start_new_thread(_send_again, (signum,))
         elif self._is_immediate:
             self._deliver(signum, frame)
@@ -118,13 +124,13 @@ def prompt_ctrl_c() -> Iterator[None]:
         yield
 
 
-def _is_compiling() -> bool:
-    """Return whether Numba is compiling, or loading a compiled kernel, in this thread.
-
-    LLVM then calls Python functions, and an exception that a signal raises in them is lost.
-    """
-    numba = sys.modules.get("numba.core.compiler_lock")
-    return numba is not None and numba.global_compiler_lock.is_locked()
+def _is_in_callback(frame: FrameType | None) -> bool:
+    """Return whether an exception that is raised in a frame would be lost."""
+    while frame is not None:
+        if frame.f_code.co_name in CALLBACKS:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _send_again(signum: int) -> None:
