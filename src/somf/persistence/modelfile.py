@@ -30,6 +30,12 @@ Files of format 1 have components even if they have a state, and no checksum; th
 know the files and the hash of their data.
 """
 
+LARGEST_ENTRY = 1e6
+"""The largest entry of an atom that is read.
+
+Atoms of a fit have norms up to one. With entries up to this one, products do not overflow.
+"""
+
 COLUMNS = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
 """The columns that every history with records has."""
 
@@ -202,8 +208,8 @@ def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 def _check(components: Array, feature_names: Any) -> None:
     if components.ndim != 2 or components.dtype.kind != "f" or 0 in components.shape:
         raise ValueError("its components are not a matrix of floats")
-    if not np.isfinite(components).all():
-        raise ValueError("its components are not finite")
+    if not (np.abs(components) <= LARGEST_ENTRY).all():  # false for NaN
+        raise ValueError("its components are not finite, or far too large")
     if feature_names is not None and (
         len(feature_names) != components.shape[1]
         or not all(isinstance(name, str) for name in feature_names)
