@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 import numpy as np
-import scipy.sparse as sp
+from scipy.sparse.linalg import norm as sparse_norm
 
 from somf.cli.command import command
 from somf.cli.console import Console, console_options
@@ -128,8 +128,11 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
 
 def _norms(rows: Rows) -> Array:
     """Return the Euclidean norm of every row, without a dense copy of sparse rows."""
-    norm = np.linalg.norm if isinstance(rows, np.ndarray) else sp.linalg.norm
-    return np.asarray(norm(rows.astype(np.float64), axis=1))
+    rows = rows.astype(np.float64)
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.linalg.norm(rows, axis=1))
+    rows.sum_duplicates()
+    return np.asarray(sparse_norm(rows, axis=1))
 
 
 def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:

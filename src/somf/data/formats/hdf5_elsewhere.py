@@ -127,7 +127,7 @@ class VirtualFiles(OtherFiles):
     """
 
     def __init__(self, dataset: Any) -> None:
-        self.path = os.path.abspath(dataset.file.filename)
+        self.path: str = os.path.abspath(dataset.file.filename)
         self.pieces = [_piece(self.path, source) for source in dataset.virtual_sources()]
         self._checked: dict[Piece, tuple[int, ...]] = {}
         self.n_bytes = sum(self._check_dataset(piece, self._find(piece)) for piece in self.pieces)
@@ -155,9 +155,7 @@ class VirtualFiles(OtherFiles):
             os.path.dirname(os.path.realpath(self.path)),
         ]
         origin = os.path.dirname(self.path)
-        candidates: list[str] = [
-            os.path.join(f.replace("${ORIGIN}", origin), name) for f in folders
-        ]
+        candidates = [os.path.join(f.replace("${ORIGIN}", origin), name) for f in folders]
         if os.path.isabs(piece.file):
             candidates.insert(0, piece.file)
         return next(filter(os.path.exists, candidates), candidates[0])

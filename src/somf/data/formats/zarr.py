@@ -141,7 +141,7 @@ class ChunkFiles:
 
 
 def _folder_of(array: Any) -> str:
-    return os.path.join(str(array.store.root), str(array.path))
+    return os.path.normpath(os.path.join(str(array.store.root), str(array.path)))
 
 
 def _files_in(folder: str, prefix: str = "") -> Iterator[tuple[str, int]]:
