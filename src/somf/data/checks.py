@@ -173,6 +173,6 @@ def _check_kind(X: Any, shape: tuple[int, int], is_sparse: bool) -> None:
 
 def _wrong_rows(X: Any, shape: tuple[int, int]) -> DataError:
     return DataError(
-        f"rows of a source must be of shape {shape} for {shape[0]} samples, and real, got {X.dtype} "
-        f"of shape {X.shape}."
+        f"rows of a source must be of shape {shape} for {shape[0]} samples, and real, got "
+        f"{X.dtype} of shape {X.shape}."
     )

@@ -81,7 +81,8 @@ class RawFiles(OtherFiles):
         left = self.n_bytes = int(dataset.nbytes)
         for name, offset, size in dataset.external:
             file, used = os.path.join(prefix, name), min(left, int(size))
-            self.ends[file] = max(self.ends.get(file, 0), int(offset) + used)
+            if used:  # a file of which nothing is needed need not exist
+                self.ends[file] = max(self.ends.get(file, 0), int(offset) + used)
             left -= used
 
     def check(self, start: int, stop: int, axis: int = 0) -> set[str]:  # noqa: ARG002

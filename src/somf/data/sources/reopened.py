@@ -39,7 +39,7 @@ def open_some(openers: Sequence[Callable[[], Source]], paths: Sequence[str]) -> 
     for open_it, path in zip(openers, paths, strict=True):
         version = version_of(os.stat(path))
         source = open_it()
-        if source.is_in_memory:
+        if source.is_in_memory or os.path.isdir(path):  # a folder of chunks is never open
             parts.append(source)
         else:
             parts.append(ReopenedSource(open_it, path, version, source, sources))
