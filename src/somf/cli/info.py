@@ -28,7 +28,7 @@ from somf.data.images.files import (
     open_image,
     open_stored,
 )
-from somf.errors import DamagedFileError, SeveralDatasetsError
+from somf.errors import DamagedFileError, FileRequestError, SeveralDatasetsError
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
 from somf.persistence import modelfile
@@ -81,7 +81,10 @@ def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
 def _dataset(path: str, kind: str, name: str, allow_external: bool) -> dict[str, Any]:
     if kind not in STORED:  # the shape is known only after the whole file is read
         return {"dataset": name}
-    stored = open_stored(path, name, allow_external)
+    try:
+        stored = open_stored(path, name, allow_external)
+    except FileRequestError:
+        return {"dataset": name, "shape": [], "dtype": "in another file: add --allow-external"}
     return {"dataset": name, "shape": list(stored.shape), "dtype": stored.dtype.name}
 
 

@@ -107,8 +107,8 @@ def is_mapped(X: Array) -> bool:
 
 def _map_behind(X: Array) -> mmap.mmap | None:
     base: object = X
-    while isinstance(base, np.ndarray):
-        base = base.base
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.obj if isinstance(base, memoryview) else base.base
     return base if isinstance(base, mmap.mmap) else None
 
 

@@ -64,9 +64,9 @@ class ArraySource(Source):
         """
         for first in range(0, self.shape[1], FEATURES_AT_ONCE):
             columns = slice(first, first + FEATURES_AT_ONCE)
-            self._check_file()
             if not self.is_in_memory:
                 self._mapping.use(FEATURES_AT_ONCE * BYTES_PER_PAGE_FAULT)
+            self._check_file()
             out[:, columns] = self.X[start:stop, columns]
         self._check_file()
 
