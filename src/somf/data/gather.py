@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from somf.data.checks import check_view
 from somf.data.source import PieceReader
-from somf.errors import DataError, ParameterTypeError
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.threads import pool_for
 from somf.typing import Array, Ints
@@ -47,7 +47,7 @@ def gather(
         total = 0.0
         for piece in pieces:
             X, positions = read(piece)
-            _check(X, positions, (piece.stop - piece.start, shape[1]))
+            check_view(X, positions, (piece.stop - piece.start, shape[1]))
             if not numba_can_read(X.dtype):
                 X, positions = X[positions].astype(dtype), np.arange(len(positions))
             X, positions = _flattened(X, positions)
@@ -58,22 +58,6 @@ def gather(
         return total
 
     return rows, sum(pool.run(work))
-
-
-def _check(X: Any, positions: Ints, shape: tuple[int, int]) -> None:
-    """Raise an error if a source broke its contract: compiled functions do not check bounds."""
-    if not isinstance(X, np.ndarray):
-        raise ParameterTypeError(
-            "rows of a source",
-            "be an array unless its is_sparse is True",
-            X,
-            got=str(type(X)),
-        )
-    is_inside = not len(positions) or (positions.min() >= 0 and positions.max() < len(X))
-    if (len(positions), *X.shape[1:]) != shape or not is_inside:
-        raise DataError(
-            f"rows of a source must be of shape {shape} for {shape[0]} samples, got {X.shape}."
-        )
 
 
 def numba_can_read(dtype: np.dtype[Any]) -> bool:
