@@ -1,5 +1,6 @@
 """The fixture `somf_command` runs the command in this process, in a folder with data."""
 
+import inspect
 import json
 import shlex
 
@@ -13,11 +14,17 @@ from somf.cli.app import application
 from tests.helpers.command_files import write_data
 
 
+SEPARATE_STDERR = (
+    {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}
+)
+"""What click before 8.2 needs in order to keep stderr and stdout apart."""
+
+
 class Command:
     """Runs command lines, and keeps the result of the last one."""
 
     def __call__(self, line, code=0):
-        self.run = CliRunner().invoke(application, shlex.split(line), prog_name="somf")
+        self.run = CliRunner(**SEPARATE_STDERR).invoke(application, shlex.split(line), prog_name="somf")
         if code in (0, 1, 2) and self.run.exception is not None:
             assert isinstance(self.run.exception, SystemExit), self.run.exception
         assert self.run.exit_code == code, self.run.output

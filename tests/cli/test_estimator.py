@@ -40,7 +40,7 @@ def test_docstring_and_signature_agree(name):
 
 
 def test_choices_are_those_that_are_checked():
-    assert OPTIONS["masks"].type.choices == config.MASKS
+    assert tuple(OPTIONS["masks"].type.choices) == config.MASKS
     assert OPTIONS["surrogate"].type.choices == config.SURROGATES
     assert OPTIONS["code_estimator"].type.choices == config.CODE_ESTIMATORS
     assert OPTIONS["init"].metavar == "|".join([*config.INITS, "FILE"])

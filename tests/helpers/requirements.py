@@ -12,8 +12,8 @@ from pathlib import Path
 PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
 """Where the requirements are declared."""
 
-EXTRA = "test"
-"""The extra whose requirements are printed, besides those that every user needs."""
+EXTRAS = ("test", "demo")
+"""The extras whose requirements are printed, besides those that every user needs."""
 
 LEFT_OUT = ("torch", "triton")
 """Libraries that are not installed: they are large, and ``make test`` has them in one version."""
@@ -31,7 +31,7 @@ def requirements(which):
     """
     with PYPROJECT.open("rb") as file:
         project = tomllib.load(file)["project"]
-    waiting = [*project["dependencies"], *project["optional-dependencies"][EXTRA]]
+    waiting = [*project["dependencies"], f"{project['name']}[{','.join(EXTRAS)}]"]
     found = {}
     while waiting:
         parts = REQUIREMENT.match(waiting.pop())
