@@ -53,7 +53,7 @@ EVIL = "\x1b]0;owned\x07\x1b[2J\x9b1m\u202e"
         (["fit", "rows.npy", "--config", f"{EVIL}.toml"], 1),
         (["fit", "rows.npy", "--config", "evil.toml", "-o", "m.somf"], 2),
         (["info", "rows.npy", EVIL], 2),
-        ([EVIL], 2),
+        ([f"a{EVIL}"], 2),
         ([f"--{EVIL}"], 2),
         (["fit", "evil.h5", "-o", "m.somf"], 2),
         (["info", "evil.h5"], 0),
