@@ -90,6 +90,7 @@ class Attack:
         """Kill a fit several times in a row, then let it end."""
         path = self._new_folder() / "checkpoint"
         for _ in range(self.rng.randint(1, 5)):
+            before = listing(path)
             pid = _fork(lambda: fit(every_step(path)))
             time.sleep(self.rng.uniform(0, 0.5 * self.seconds_of_fit))
             os.kill(pid, signal.SIGKILL)
@@ -97,7 +98,7 @@ class Attack:
                 self.counts["kills that came too late"] += 1
                 continue
             self.counts["kills"] += 1
-            if path.parent.exists() and any(each.endswith(".part") for each in listing(path)):
+            if any(each.endswith(".part") for each in set(listing(path)) - set(before)):
                 self.counts["kills while a checkpoint was written"] += 1
         self._resume(path)
 
