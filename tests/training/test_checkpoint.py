@@ -18,7 +18,7 @@ from somf.callbacks import EarlyStopping
 from somf.data import Source, epoch_order
 from somf.persistence import tensorfile
 from tests.helpers.fits import StopError, assert_same_fit, sklearn_clone
-from tests.helpers.problems import planted
+from tests.helpers.problems import planted, random_csr
 
 
 @pytest.fixture(autouse=True)
@@ -123,7 +123,7 @@ def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
 def test_an_interrupted_fit_to_sparse_data_equals_an_undisturbed_one(tmp_path, kind):
-    X = sp.random_array((200, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X = random_csr(200, 40, 0.2)
     model = kind(4, alpha=0.01, reduction=2, batch_size=30, n_epochs=2, random_state=0)
     undisturbed = sklearn_clone(model).fit(X, validation=X[:50])
     resumed = fit_with_stops(model, X, tmp_path / "c", [2, 9], validation=X[:50])

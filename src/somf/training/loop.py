@@ -110,6 +110,7 @@ class Loop:
                 self._is_over = self._should_stop() or self._is_done()
             if not self._is_over:
                 self._learn()
+            self.solver.check_result()
             if self.progress.history["n_iter"][-1] < self.state.n_iter:
                 self._measure_and_record()
         except Interrupted:
