@@ -140,7 +140,6 @@ def test_a_source_without_the_dataset_or_of_another_kind_is_an_error(folder):
 
 
 def test_virtual_datasets_of_which_hdf5_does_not_tell_what_is_there_are_refused(folder):
-    layout = h5py.VirtualLayout((40, 6), float, maxshape=(None, 6))
     with h5py.File(folder / "X.h5", "w") as file:
         space = h5py.h5s.create_simple((40, 6), (h5py.h5s.UNLIMITED, 6))
         space.select_hyperslab((0, 0), (h5py.h5s.UNLIMITED, 1), (10, 6), (10, 6))
