@@ -17,10 +17,6 @@ X = np.random.default_rng(0).standard_normal((200, 30)).astype(np.float32)
 N_THREADS = 8
 """Threads that use the library at the same time."""
 
-BLAS_LIMITS_OVERLAP = pytest.mark.xfail(
-    strict=False, reason="limits of BLAS are not counted: overlapping uses restore a limit of one"
-)
-
 
 def use(folder):
     """Use everything that opens files, limits threads or handles signals."""
@@ -143,7 +139,6 @@ class Meeting:
         return X[rows]
 
 
-@BLAS_LIMITS_OVERLAP
 def test_limits_of_blas_are_as_before_after_uses_that_overlap():
     """The second use begins before the first one ends, and ends after it."""
     model = somf.DictionaryLearning(5, random_state=0).fit(X)

@@ -1,22 +1,44 @@
 """The Numba compiler settings of all kernels, and a timer for compilation."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 from numba import njit
 from numba.core import event
 
+logger = logging.getLogger("somf")
+
 Function = TypeVar("Function", bound=Callable[..., object])
 """The function to compile."""
 
 
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+"""Sums may be reordered; NaN and infinity keep their meaning."""
+
+
 def jit(function: Function) -> Function:
-    """Compile a serial function that releases the GIL and may reorder floating-point sums."""
-    compiled: Function = njit(
-        cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}
-    )(function)
+    """Compile a serial function that releases the GIL and may reorder floating-point sums.
+
+    Machine code is cached on disk. Where Numba finds no folder that it can write to, kernels are
+    compiled anew in every process.
+    """
+    try:
+        compiled: Function = njit(cache=True, nogil=True, fastmath=FASTMATH)(function)
+    except RuntimeError:  # Numba looks for a folder when the function is defined
+        _log_missing_cache()
+        compiled = njit(nogil=True, fastmath=FASTMATH)(function)
     return compiled
+
+
+@cache
+def _log_missing_cache() -> None:
+    logger.warning(
+        "Numba can write neither beside somf nor in its cache folder, so that kernels are compiled "
+        "in every process. Set NUMBA_CACHE_DIR to a folder that can be written to."
+    )
 
 
 @contextmanager
