@@ -139,6 +139,7 @@ class Loop:
                 if minibatch is None:
                     return
                 self._step(minibatch, tick, is_first)
+                del minibatch  # its memory is for the next one
                 is_first = False
                 self._is_over = self._should_stop()
                 if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
