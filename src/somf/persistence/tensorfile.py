@@ -1,4 +1,4 @@
-"""Arrays and text in one file that is safe to read, whoever wrote it.
+"""Arrays and text in one file that is safe to read, also if strangers wrote it.
 
 The layout is that of safetensors (eight bytes of header length, a JSON header, raw bytes), so other
 tools can read the files too. Nothing in it is executed, and every size is checked against the file
@@ -157,7 +157,7 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file; whatever is found to be wrong with it is reported with its name."""
+    """Open a file; every error in its content is raised with its name."""
     with open(path, "rb", opener=_open_regular) as file:
         try:
             yield file, os.fstat(file.fileno()).st_size
