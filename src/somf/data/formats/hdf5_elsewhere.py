@@ -85,7 +85,7 @@ class RawFiles(OtherFiles):
                 self.ends[file] = max(self.ends.get(file, 0), int(offset) + used)
             left -= used
 
-    def check(self, start: int, stop: int, axis: int = 0) -> set[str]:  # noqa: ARG002
+    def check(self, start: int, stop: int, axis: int = 0) -> set[str]:  # noqa: ARG002 (all files)
         """Raise an error unless every file is as long as it must be."""
         for file, end in self.ends.items():
             size = _status(file).st_size
