@@ -127,6 +127,10 @@ class MissingFileError(SomfError, FileNotFoundError):
     """A file that is needed is not there; the message names it."""
 
 
+class OutputExistsError(SomfError, FileExistsError):
+    """There is a file or folder, which is not replaced, where a file is to be written."""
+
+
 class SeveralDatasetsError(FileRequestError):
     """A file holds several datasets, and the caller named none of them."""
 
@@ -137,7 +141,7 @@ class SeveralDatasetsError(FileRequestError):
 
 
 class MissingStateError(SomfError, ValueError):
-    """A model was saved without the state that is needed to learn on."""
+    """A model was saved without the state that `partial_fit` needs."""
 
 
 class MissingDeviceError(SomfError, RuntimeError):

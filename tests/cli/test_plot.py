@@ -63,5 +63,5 @@ def test_a_history_that_was_not_recorded_is_not_drawn(somf_command):
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     somf_command("fit rows.npy --components 6 -o rows.somf")
     somf_command("plot rows.somf --kind history -o picture.png", code=1)
-    assert "'rows.somf' has no history to draw" in somf_command.errors
+    assert "model must have been fitted with --validation" in somf_command.errors
     assert not os.path.exists("picture.png")

@@ -30,7 +30,7 @@ INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 """The exit code after SIGTERM, as shells have it."""
 
-EXPECTED_ERRORS = (SomfError, OSError, ValueError, ImportError, MemoryError)
+EXPECTED_ERRORS = (SomfError, OSError, MemoryError)
 """Errors about data, files and the machine. Any other error is a bug, and has a traceback."""
 
 

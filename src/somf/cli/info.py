@@ -28,7 +28,7 @@ from somf.data.images.files import (
     open_image,
     open_stored,
 )
-from somf.errors import DamagedFileError, FileRequestError, SeveralDatasetsError
+from somf.errors import DamagedFileError, FileRequestError, MissingFileError, SeveralDatasetsError
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
 from somf.persistence import modelfile
@@ -55,7 +55,7 @@ def info(file: str, console: Console, **options: Any) -> None:
     of the dictionary and the objective.
     """
     if not os.path.exists(file):
-        raise FileNotFoundError(f"There is no file {file!r}.")
+        raise MissingFileError(f"There is no file {file!r}.")
     kind = kind_of(file)
     try:
         console.print_facts(_facts(file, kind, options))

@@ -7,8 +7,10 @@ import click
 
 from somf.cli.options import Function
 from somf.data.images.files import files_of
+from somf.errors import MissingFileError, OutputExistsError
 
 force_option = click.option("--force", is_flag=True, help="Replace files that exist.")
+"""The option --force of commands that write files."""
 
 
 def output_option(help: str, *, required: bool = True) -> Callable[[Function], Function]:
@@ -37,9 +39,9 @@ def check_output(
     for path in paths:
         folder = os.path.dirname(path.rstrip(os.sep)) or "."
         if not os.path.isdir(folder):
-            raise FileNotFoundError(f"There is no folder {folder!r} to write {path!r} to.")
+            raise MissingFileError(f"There is no folder {folder!r} to write {path!r} to.")
         if not os.access(folder, os.W_OK):
-            raise PermissionError(f"The folder {folder!r} of {path!r} cannot be written to.")
+            raise click.ClickException(f"The folder {folder!r} of {path!r} is read-only.")
         for other in others:
             if _overlap(path, other):
                 raise click.UsageError(
@@ -47,9 +49,9 @@ def check_output(
                     "Write to another file."
                 )
         if os.path.isdir(path) and not is_folder:
-            raise IsADirectoryError(f"{path!r} is a folder. Write to another file.")
+            raise OutputExistsError(f"{path!r} is a folder. Write to another file.")
         if os.path.exists(path) and not force:
-            raise FileExistsError(f"{path!r} exists. Add --force to replace it.")
+            raise OutputExistsError(f"{path!r} exists. Add --force to replace it.")
 
 
 def _overlap(one: str, other: str) -> bool:

@@ -11,6 +11,7 @@ from somf.cli.open_model import input_files, model_and_data_arguments, open_mode
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import patch_shape
 from somf.data import Source
+from somf.errors import ParameterError
 from somf.estimators.base import MatrixFactorization
 from somf.inference.output import ending_of
 from somf.optional import import_optional
@@ -87,7 +88,11 @@ def plot(
     check_output(output, force=force, inputs=input_files(model, data, options))
     estimator, source = open_model_and_data(model, data, console, options)
     if kind == "history" and "objective" not in estimator.history_:
-        raise ValueError(f"{model!r} has no history to draw: it was fitted without --validation.")
+        raise ParameterError(
+            "model",
+            "have been fitted with --validation for --kind history",
+            model,
+        )
     mpl = import_optional("matplotlib", "plot", PURPOSE)
     with naming_files(data, source), mpl.rc_context({"savefig.dpi": DOTS_PER_INCH}):
         figure = _draw(estimator, source, kind, atoms, shape)

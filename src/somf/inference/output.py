@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.readahead.memory_map import Mapping, is_mapped
-from somf.errors import ParameterError
+from somf.errors import OutputExistsError, ParameterError
 from somf.optional import import_optional
 from somf.persistence.atomic import atomic_write
 from somf.typing import Array, Matrix
@@ -75,7 +75,7 @@ def codes_into(
         path = os.fspath(out)
         _check_ending(path, sparse)
         if os.path.lexists(path):  # it might be the samples themselves
-            raise FileExistsError(
+            raise OutputExistsError(
                 f"out must not exist yet, got {path!r}. Remove it, or name another file."
             )
         with codes_file(path, shape, dtype) as codes:
@@ -168,7 +168,7 @@ def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[D
     if os.path.isdir(path) and not any(
         os.path.exists(os.path.join(path, name)) for name in ZARR_METADATA
     ):
-        raise FileExistsError(f"{path!r} is a folder that is not a Zarr array. Remove it first.")
+        raise OutputExistsError(f"{path!r} is a folder that is not a Zarr array. Remove it first.")
     with atomic_write(path, is_folder=True) as temporary:
         codes = DenseCodes(
             zarr.create_array(temporary, shape=shape, chunks=chunk, dtype=dtype, overwrite=True)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.errors import ParameterError
 from somf.typing import Array, Ints
 
 
@@ -62,9 +63,12 @@ def usage_of(codes: Any) -> Usage:
     codes = sp.csr_array(codes) if sp.issparse(codes) else np.asarray(codes)
     if codes.ndim != 2 or 0 in codes.shape or codes.dtype.kind not in "biuf":
         what = f"shape {codes.shape}" if codes.ndim else repr(codes.item())
-        raise ValueError(
-            "codes must be numbers of shape (n_samples, n_components), one sample at least, "
-            f"got {what}. They are what model.transform(X) returns."
+        raise ParameterError(
+            "codes",
+            "be numbers of shape (n_samples, n_components), one sample at least",
+            codes,
+            "They are what model.transform(X) returns.",
+            got=what,
         )
     return Usage(
         n_samples=codes.shape[0],

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from somf.errors import OutputExistsError
 from somf.persistence.locking import HAS_LOCKS, try_to_lock
 
 RANDOM_BYTES = 4
@@ -83,12 +84,12 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
 
 def _check_may_replace(target: str, is_folder: bool) -> None:
-    """Raise OSError if a file or folder with this name must not be replaced."""
+    """Raise OutputExistsError if a file or folder with this name must not be replaced."""
     if os.path.isdir(target):
         if not is_folder:
-            raise IsADirectoryError(f"{target!r} is a folder, which a file cannot replace.")
+            raise OutputExistsError(f"{target!r} is a folder, which a file cannot replace.")
     elif os.path.exists(target) and not os.path.isfile(target):
-        raise OSError(f"{target!r} is not a regular file, so it is not replaced.")
+        raise OutputExistsError(f"{target!r} is not a regular file, so it is not replaced.")
 
 
 def _create(temporary: str, is_folder: bool) -> int | None:

@@ -1,4 +1,4 @@
-"""Arrays and text in one file that is safe to read, also if strangers wrote it.
+"""Arrays and text in one file that is safe to read, also if it is from an untrusted source.
 
 The layout is that of safetensors (eight bytes of header length, a JSON header, raw bytes), so other
 tools can read the files too. Nothing in it is executed, and every size is checked against the file
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from somf.errors import DamagedFileError
+from somf.errors import DamagedFileError, ParameterError
 from somf.persistence.atomic import atomic_write
 from somf.typing import Array, Ints
 
@@ -206,7 +206,7 @@ def _header(tensors: Mapping[str, Array | Rows], text: str) -> bytes:
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)  # keep the arrays aligned
     if len(encoded) > MAX_HEADER:
-        raise ValueError(f"The text must fit into {MAX_HEADER} bytes, got {len(encoded)}.")
+        raise ParameterError("text", f"fit into {MAX_HEADER} bytes", text, got=str(len(encoded)))
     return encoded
 
 
