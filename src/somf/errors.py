@@ -95,7 +95,7 @@ class NotAMatrixError(DamagedFileError):
 
 
 class FileRequestError(ParameterError):
-    """The file may be fine; what is asked of it is not.
+    """The file may be fine, but an argument does not fit it.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class FileRequestError(ParameterError):
 
 
 class UnknownKindError(SomfError, ValueError):
-    """The kind of a file is not known, or not one that is asked for here; the message names it."""
+    """The kind of a file is not known, or is not one of those that fit; the message names it."""
 
 
 class MissingFileError(SomfError, FileNotFoundError):

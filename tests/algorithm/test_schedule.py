@@ -1,4 +1,4 @@
-"""A reduction that takes care of itself: when it looks, what it does, and what comes of it."""
+"""`reduction="auto"`: when it is probed, when it is halved, and what results."""
 
 import numpy as np
 import pytest
@@ -22,10 +22,10 @@ def reduction_of(model):
     return Solver(model._config(), model._state).reduction
 
 
-# When and how much
+# When it is probed, and what is tolerated
 
 
-def test_looks_are_at_the_start_then_after_two_cycles_and_get_rare():
+def test_probes_are_at_the_start_then_after_two_cycles_and_get_rare():
     assert [t for t in range(400) if is_probe(t)] == [0, 24, 48, 96, 192, 384]
     assert sum(is_probe(t) for t in range(100_000)) < 30
 
@@ -37,16 +37,16 @@ def test_less_is_tolerated_after_more_samples():
     assert tolerances[-1] < 0.01 * tolerances[0]
 
 
-# What comes of it
+# What results
 
 
-def test_where_any_part_of_the_features_tells_all_the_reduction_stays_strong():
+def test_redundant_features_keep_the_strongest_reduction():
     X, _ = planted(200, 20_000, 4)
     model = DictionaryLearning(4, alpha=0.3, reduction="auto", random_state=0).fit(X)
     assert reduction_of(model) == STRONGEST
 
 
-def test_masks_that_are_too_small_for_the_atoms_are_given_up_before_they_do_harm():
+def test_masks_that_are_too_small_for_the_atoms_are_not_used_at_all():
     X, _ = planted(200, 24, 16)
     model = DictionaryLearning(16, reduction="auto", random_state=0).partial_fit(X[:50])
     assert reduction_of(model) == 1
@@ -93,7 +93,7 @@ def test_the_reduction_is_halved_as_less_is_tolerated_and_never_rises():
     assert 1 < found[-1] < STRONGEST
 
 
-def test_lambda_and_reduction_may_both_be_left_to_us(tmp_path):
+def test_alpha_and_reduction_may_both_be_auto(tmp_path):
     X, _ = planted(200, 20_000, 4)
     model = DictionaryLearning(4, alpha="auto", code_density=0.5, reduction="auto", random_state=0)
     model.fit(X)
@@ -121,15 +121,15 @@ def test_numbers_that_overflow_are_reported(toy):
         DictionaryLearning(4, reduction="auto", random_state=0).fit((toy * 1e25).astype(np.float32))
 
 
-def test_the_request_must_stay_while_learning_goes_on(toy):
+def test_the_parameter_must_stay_while_learning_continues(toy):
     model = DictionaryLearning(4, reduction="auto", random_state=0).partial_fit(toy)
-    with pytest.raises(ValueError, match="reduction must stay 'auto' while learning goes on"):
+    with pytest.raises(ValueError, match="reduction must stay 'auto' while learning continues"):
         model.set_params(reduction=12).partial_fit(toy)
 
 
 @pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
-def test_when_all_features_are_looked_at_only_what_omf_needs_is_kept(toy, masks, surrogate):
+def test_when_all_features_are_used_only_what_omf_needs_is_kept(toy, masks, surrogate):
     model = DictionaryLearning(
         10, reduction="auto", masks=masks, surrogate=surrogate, random_state=0
     ).fit(toy)

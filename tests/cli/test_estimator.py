@@ -119,7 +119,7 @@ def test_a_density_determines_alpha(somf_command):
     model = somf.load("rows.somf")
     assert (model.alpha, model.code_density) == ("auto", 0.2)
     assert result["alpha"] == model.alpha_
-    assert result["wanted_density"] == 0.2
+    assert result["requested_density"] == 0.2
     density = somf_command.json("score rows.somf rows.npy")["density"]
     assert density == pytest.approx(0.2, rel=0.25)
 

@@ -35,9 +35,9 @@ def good(tmp_path_factory):
     model = DictionaryLearning(**PARAMS).fit(X, validation=0.3)
     model.save(folder / "model")
     model.save(folder / "state", state=True)
-    asked = Checkpoint(folder / "checkpoint", hash_data=True, every_samples=5)
+    request = Checkpoint(folder / "checkpoint", hash_data=True, every_samples=5)
     with pytest.raises(InterruptedError):
-        DictionaryLearning(**PARAMS, checkpoint=asked, callbacks=stop).fit(X, validation=0.3)
+        DictionaryLearning(**PARAMS, checkpoint=request, callbacks=stop).fit(X, validation=0.3)
     image = np.random.default_rng(0).standard_normal((6, 6, 3))
     DictionaryLearning(**PARAMS).fit(ImagePatches(image, (1, 2))).save(folder / "patches")
     return {kind: (folder / kind).read_bytes() for kind in KINDS}
@@ -100,8 +100,8 @@ def test_a_crafted_checkpoint_is_refused_or_resumed(tmp_path, good):
         craft(path, good["checkpoint"], np.random.default_rng(seed))
         before = path.read_bytes()
         try:
-            asked = Checkpoint(path, hash_data=True)
-            model = DictionaryLearning(**PARAMS, checkpoint=asked).fit(X, validation=0.3)
+            request = Checkpoint(path, hash_data=True)
+            model = DictionaryLearning(**PARAMS, checkpoint=request).fit(X, validation=0.3)
         except SomfError:
             assert path.read_bytes() == before
         else:

@@ -24,7 +24,7 @@ def test_info_tells_models_checkpoints_and_data_apart(somf_command):
         assert facts["patches"]["path"] == "scene.npy"
         assert facts["written_by_somf"] == somf.__version__
         assert (facts["atoms"], facts["features"]) == (6, 48)
-        assert facts["can_go_on"]
+        assert facts["has_state"]
     assert "an image" in somf_command.json("info scene.npy")["what"]
     assert somf_command.json("info rows.npy")["norm_of_a_sample"] == pytest.approx(1)
 

@@ -162,7 +162,7 @@ def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
 def test_how_to_resume_is_printed_beside_a_progress_bar():
     process, terminal = start_on_terminal(f"{LONG} --checkpoint rows.checkpoint")
     said = ""
-    while "/s" not in said:  # the rate, which a bar has only once learning goes on
+    while "/s" not in said:  # the rate, which a bar has only after the first samples
         said += os.read(terminal, 2**16).decode()
     assert "searching alpha on 300 samples" in said
     process.send_signal(signal.SIGINT)

@@ -26,8 +26,8 @@ def test_chunks_cover_the_samples_in_order(monkeypatch):
     monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 6 * 3)
     ids = np.array([5, 1, 9, 0, 7, 3, 2])
     chunks = list(Loader(as_source(X), X.dtype).chunks(ids))
-    assert [len(positions) for positions, _ in chunks] == [3, 3, 1]
-    np.testing.assert_array_equal(np.vstack([rows for _, rows in chunks]), X[ids])
+    assert [len(rows) for rows in chunks] == [3, 3, 1]
+    np.testing.assert_array_equal(np.vstack(chunks), X[ids])
 
 
 @pytest.mark.parametrize("storage", [np.asarray, sp.csr_array], ids=["dense", "CSR"])

@@ -164,6 +164,6 @@ def test_four_chunks_are_mixed_even_if_they_are_larger_than_the_buffer(monkeypat
 def test_a_pass_in_order_reads_every_chunk_once(monkeypatch):
     monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 7 * 3)
     source = Counting()
-    rows = [X for _, X in Loader(source, source.dtype).chunks(np.arange(100))]
+    rows = list(Loader(source, source.dtype).chunks(np.arange(100)))
     np.testing.assert_array_equal(np.vstack(rows), source.X)
     assert source.n_reads.tolist() == [1] * 100

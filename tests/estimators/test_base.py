@@ -352,12 +352,12 @@ def test_atoms_that_are_no_samples_are_made_without_reading_any(init):
     class Watched(Source):
         is_in_memory = True
         shape, dtype = (200, 40), np.dtype(float)
-        X, asked = sparse_data(), 0
+        X, n_read = sparse_data(), 0
 
         def rows(self, ids):
-            self.asked += len(ids)
+            self.n_read += len(ids)
             return self.X[ids]
 
     source = Watched()
     DictionaryLearning(4, init=init, random_state=0).fit(source)
-    assert source.asked == 200
+    assert source.n_read == 200

@@ -97,7 +97,7 @@ def test_single_precision_stays_single_on_a_gpu():
 
 
 @NEEDS_CUDA
-def test_atoms_that_nobody_uses_are_replaced_on_a_gpu_too():
+def test_unused_atoms_are_replaced_on_a_gpu_too():
     X = samples(16)
     X[:, -2:] = 0
     params = {"init": np.vstack([X[:2], np.eye(P)[-2:]]), "reduction": 1, "batch_size": 8}

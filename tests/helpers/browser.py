@@ -66,7 +66,7 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self.command, json.dumps(message).encode() + b"\0")
         while (answer := self._receive()).get("id") != self.n_sent:
-            self._notice(answer)
+            self._record(answer)
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
@@ -80,7 +80,7 @@ class Browser:
         message, self.waiting = self.waiting.split(b"\0", 1)
         return json.loads(message)
 
-    def _notice(self, event):
+    def _record(self, event):
         method, params = event.get("method"), event.get("params", {})
         self.events.append(method)
         if method in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"):
@@ -92,7 +92,7 @@ class Browser:
         self.events.clear()
         self.send("Page.navigate", url=path.as_uri())
         while "Page.loadEventFired" not in self.events:
-            self._notice(self._receive())
+            self._record(self._receive())
 
     def ask(self, expression):
         """Return the value of an expression in the page."""

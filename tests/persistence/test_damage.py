@@ -155,7 +155,7 @@ def resealed(path, content, edit):
 @FILES
 @FUZZED
 @given(edit=edits())
-def test_a_file_that_somebody_has_edited_is_read_or_refused_by_name(tmp_path, good, file, edit):
+def test_an_edited_file_is_read_or_refused_by_name(tmp_path, good, file, edit):
     path = tmp_path / "file"
     resealed(path, good[file], edit)
     refused(path)

@@ -119,7 +119,7 @@ def test_files_of_the_first_format_are_read(toy, tmp_path, state):
         np.testing.assert_array_equal(loaded.components_, model.components_)
 
 
-def test_learning_does_not_go_on_without_the_state(toy, tmp_path):
+def test_partial_fit_does_not_continue_without_the_state(toy, tmp_path):
     DictionaryLearning(5, random_state=0).fit(toy).save(tmp_path / "model.somf")
     loaded = somf.load(tmp_path / "model.somf")
     with pytest.raises(ValueError, match="loaded without its state"):

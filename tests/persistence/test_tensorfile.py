@@ -62,7 +62,7 @@ def test_arrays_are_written_and_read_without_a_second_copy(tmp_path, monkeypatch
         "plain": array,
         "transposed": array.T,
         "big-endian": array.astype(">f8"),
-        "rows": tensorfile.Rows(array, some),
+        "rows": tensorfile.SelectedRows(array, some),
     }
     tracemalloc.start()
     try:

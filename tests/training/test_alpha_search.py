@@ -29,7 +29,7 @@ def digits():
 
 @pytest.mark.parametrize("target", [0.1, 0.3])
 @pytest.mark.parametrize(("reduction", "n_epochs"), [(1, 3), (4, 1)])
-def test_codes_of_digits_are_as_dense_as_asked_for(digits, target, reduction, n_epochs):
+def test_codes_of_digits_are_as_dense_as_requested(digits, target, reduction, n_epochs):
     model = DictionaryLearning(
         50, code_density=target, reduction=reduction, n_epochs=n_epochs, **AUTO
     )
@@ -37,18 +37,18 @@ def test_codes_of_digits_are_as_dense_as_asked_for(digits, target, reduction, n_
 
 
 @pytest.mark.parametrize("target", [0.05, 0.1, 0.2])  # the last of which means to code noise
-def test_codes_of_planted_data_are_as_dense_as_asked_for(target):
+def test_codes_of_planted_data_are_as_dense_as_requested(target):
     X = planted(6000, 100, 30, density=0.1)[0].astype(np.float32)
     model = DictionaryLearning(30, code_density=target, reduction=2, **AUTO).fit(X)
     assert density(model, X) == pytest.approx(target, rel=0.2)
 
 
-def test_codes_that_are_not_negative_are_as_dense_as_asked_for(digits):
+def test_codes_that_are_not_negative_are_as_dense_as_requested(digits):
     model = NMF(30, code_density=0.15, n_epochs=3, reduction=2, **AUTO).fit(digits)
     assert density(model, digits) == pytest.approx(0.15, rel=0.2)
 
 
-def test_elastic_net_codes_of_sparse_data_are_as_dense_as_asked_for():
+def test_elastic_net_codes_of_sparse_data_are_as_dense_as_requested():
     X = random_csr(3000, 20, 0.1, seed=1) @ random_csr(20, 400, 0.05)
     model = MatrixFactorization(20, l1_ratio=0.8, code_density=0.1, reduction=1, **AUTO).fit(X)
     # Samples without any entry, of which there are some, have empty codes.
@@ -76,7 +76,7 @@ def test_the_same_seed_finds_the_same_weight(digits):
     assert found[0] == found[1]
 
 
-def test_held_out_samples_are_not_looked_at(digits):
+def test_held_out_samples_are_not_used(digits):
     spoiled = digits.copy()
     before = DictionaryLearning(20, **AUTO)
     split = hold_out(as_source(digits), 0.5, before._draw_seed())
@@ -101,7 +101,7 @@ def test_the_weight_is_in_the_model_file(digits, tmp_path):
     assert loaded.partial_fit(digits).alpha_ == model.alpha_
 
 
-def test_a_fit_that_goes_on_from_a_checkpoint_does_not_look_for_the_weight_again(
+def test_a_fit_that_resumes_from_a_checkpoint_does_not_search_the_weight_again(
     digits, tmp_path, caplog
 ):
     params = {"n_components": 20, "n_epochs": 3, **AUTO}
@@ -160,14 +160,14 @@ def test_samples_that_are_zero_have_no_density():
 
 
 def test_a_density_out_of_reach_is_given_up_before_the_slowest_codes(monkeypatch):
-    asked, measure = [], Probe._density
+    tried, measure = [], Probe._density
 
-    def noted(self, G, beta, alpha):
-        asked.append(alpha)
+    def recorded(self, G, beta, alpha):
+        tried.append(alpha)
         return measure(self, G, beta, alpha)
 
-    monkeypatch.setattr(Probe, "_density", noted)
+    monkeypatch.setattr(Probe, "_density", recorded)
     X = np.repeat(np.eye(4), 30, axis=0)
     with pytest.warns(UserWarning, match="more than codes of these samples have"):
         model = DictionaryLearning(8, code_density=0.99, **AUTO).fit(X)
-    assert sum(alpha < 2 * model.alpha_ for alpha in asked) <= len(asked) / 3
+    assert sum(alpha < 2 * model.alpha_ for alpha in tried) <= len(tried) / 3

@@ -1,4 +1,4 @@
-"""Progress bars leave one line behind, on terminals and in notebooks; logs say little unasked."""
+"""Progress bars leave one line behind, on terminals and in notebooks. Logs are off by default."""
 
 import os
 import signal
@@ -64,7 +64,7 @@ def test_in_a_notebook_a_bar_is_shown_while_it_lasts_and_not_redrawn_at_every_st
 
 def test_in_a_notebook_a_bar_says_how_much_time_is_left_until_it_is_over(notebook):
     with progress_bar() as show:
-        assert "left" not in notebook.outputs[0]["text/plain"]  # nobody knows yet
+        assert "left" not in notebook.outputs[0]["text/plain"]  # unknown before the first sample
         show(Progress(n_samples_seen=200, n_samples_planned=1000, compute_seconds=20.0))
         assert "10/s, 0:01:20 left" in notebook.outputs[0]["text/plain"]
     assert "left" not in notebook.outputs[0]["text/plain"]
@@ -107,15 +107,15 @@ X = np.random.default_rng(0).standard_normal((200, 10))
 """
 
 
-def test_nothing_is_logged_to_the_terminal_unless_somebody_asks():
+def test_nothing_is_logged_to_the_terminal_unless_logging_is_configured():
     program = f"{FIT}somf.DictionaryLearning(4).fit(X)"
-    asking = f"import logging; logging.basicConfig(level=logging.INFO){program}"
-    unasked, asked = (
+    with_logging = f"import logging; logging.basicConfig(level=logging.INFO){program}"
+    silent, logged = (
         subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-        for text in (program, asking)
+        for text in (program, with_logging)
     )
-    assert unasked.stderr == ""
-    assert "200 samples" in asked.stderr
+    assert silent.stderr == ""
+    assert "200 samples" in logged.stderr
 
 
 INTERRUPTED_FIT = f"""
@@ -129,7 +129,7 @@ somf.DictionaryLearning(4, n_epochs=10**6, checkpoint="going", callbacks=tell).f
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
-def test_who_presses_ctrl_c_is_told_how_to_resume_without_having_asked_for_logs(tmp_path):
+def test_ctrl_c_logs_how_to_resume_by_default(tmp_path):
     process = subprocess.Popen(
         # Shells let jobs in the background ignore Ctrl-C, which processes would inherit.
         [

@@ -1,4 +1,4 @@
-"""Fits that are interrupted and go on, and checkpoints that are not what they should be."""
+"""Fits that are interrupted and resume, and checkpoints that are not what they should be."""
 
 import errno
 import json
@@ -208,7 +208,7 @@ def test_a_finished_fit_is_not_done_again(toy, tmp_path, caplog):
     assert (tmp_path / "c").read_bytes() == content
 
 
-def test_more_epochs_go_on_from_a_finished_fit(toy, tmp_path):
+def test_more_epochs_continue_a_finished_fit(toy, tmp_path):
     params = {"reduction": 2, "random_state": 0, "n_components": 4}
     DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(toy)
     more = DictionaryLearning(**params, n_epochs=3, checkpoint=tmp_path / "c").fit(toy)
@@ -278,7 +278,7 @@ def n_writes(monkeypatch, toy, **params):
     return len(count)
 
 
-def test_checkpoints_are_written_as_often_as_asked_for(toy, tmp_path, monkeypatch):
+def test_checkpoints_are_written_as_often_as_requested(toy, tmp_path, monkeypatch):
     def count(name, **policy):
         with monkeypatch.context() as patch:
             return n_writes(patch, toy, checkpoint=Checkpoint(tmp_path / name, **policy))
@@ -452,20 +452,20 @@ def test_other_validation_data_is_refused_by_name(toy, tmp_path, other):
 
 
 def test_only_a_bounded_number_of_rows_is_compared(toy, tmp_path):
-    asked = []
+    read = []
 
     class Large(Source):
         shape, dtype = (10**9, 60), np.dtype(float)
 
         def rows(self, ids):
-            asked.append(ids)
+            read.append(ids)
             raise StopError
 
     with pytest.raises(StopError):
         DictionaryLearning(4, checkpoint=tmp_path / "c").fit(Large())
-    assert len(asked[0]) == 32
-    assert asked[0][0] == 0
-    assert asked[0][-1] == 10**9 - 1
+    assert len(read[0]) == 32
+    assert read[0][0] == 0
+    assert read[0][-1] == 10**9 - 1
 
 
 # SignalGuard
@@ -513,7 +513,7 @@ def test_ctrl_c_ends_a_fit_that_waits_for_a_source_that_is_stuck(toy, tmp_path, 
     assert_same_fit(DictionaryLearning(**params).fit(toy), undisturbed)
 
 
-def test_handlers_of_the_caller_are_asked_and_restored(toy, tmp_path):
+def test_handlers_of_the_caller_are_called_and_restored(toy, tmp_path):
     heard = []
 
     def handler(signum, _):
@@ -593,7 +593,7 @@ def test_a_row_that_is_not_finite_is_named_and_what_was_learned_before_is_kept(
     (note,) = caught.value.__notes__
     assert str(tmp_path / "c") in note
     assert somf.load(tmp_path / "c").n_iter_ == position // 10
-    # Mended, the data is the same as far as can be seen, and the fit goes on with that very batch.
+    # Mended, the data is the same as far as can be seen, and the fit resumes with that very batch.
     resumed = DictionaryLearning(**params).fit(toy)
     assert_same_fit(resumed, DictionaryLearning(**NAN).fit(toy))
 
@@ -849,7 +849,7 @@ def test_two_damaged_checkpoints_are_reported_and_left_alone(toy, tmp_path):
 
 @pytest.mark.parametrize("name", ["c", "c.previous"])
 @pytest.mark.parametrize("kind", ["thesis", "model", "nothing"])
-def test_the_file_of_somebody_else_is_never_overwritten(toy, tmp_path, name, kind):
+def test_another_file_is_never_overwritten(toy, tmp_path, name, kind):
     if kind == "model":
         DictionaryLearning(4).fit(toy).save(tmp_path / name, state=True)
     else:
@@ -862,7 +862,7 @@ def test_the_file_of_somebody_else_is_never_overwritten(toy, tmp_path, name, kin
 
 
 @pytest.mark.parametrize("kind", ["thesis", "model"])
-def test_the_file_of_somebody_else_is_not_overwritten_beside_a_good_checkpoint(toy, tmp_path, kind):
+def test_another_file_is_not_overwritten_beside_a_good_checkpoint(toy, tmp_path, kind):
     params = interrupted(toy, tmp_path / "c")
     if kind == "model":
         DictionaryLearning(4).fit(toy).save(tmp_path / "c.previous")

@@ -113,20 +113,20 @@ def test_a_file_that_was_not_modified_is_no_warning(tmp_path):
 @pytest.mark.parametrize("validation", [None, 0.2])
 @pytest.mark.parametrize("n_iter", [2, 6, 8])
 def test_hashed_data_that_does_not_change_is_fitted_as_ever(tmp_path, kind, validation, n_iter):
-    X, asked = kind(DATA), Checkpoint(tmp_path / "c", hash_data=True)
-    fit_until(n_iter, X, asked, validation=validation)
-    model = DictionaryLearning(**PARAMS, checkpoint=asked).fit(X, validation=validation)
+    X, request = kind(DATA), Checkpoint(tmp_path / "c", hash_data=True)
+    fit_until(n_iter, X, request, validation=validation)
+    model = DictionaryLearning(**PARAMS, checkpoint=request).fit(X, validation=validation)
     assert_same_fit(model, DictionaryLearning(**PARAMS).fit(X, validation=validation))
-    more = DictionaryLearning(**PARAMS | {"n_epochs": 5}, checkpoint=asked)
+    more = DictionaryLearning(**PARAMS | {"n_epochs": 5}, checkpoint=request)
     more.fit(X, validation=validation)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("n_iter", [6, 8])  # after the first epoch, in the second
 def test_one_changed_row_is_found_at_the_end_of_an_epoch(tmp_path, kind, n_iter):
-    asked = Checkpoint(tmp_path / "c", hash_data=True, every_samples=10)
-    fit_until(n_iter, kind(DATA), asked)
-    model = DictionaryLearning(**PARAMS, checkpoint=asked)
+    request = Checkpoint(tmp_path / "c", hash_data=True, every_samples=10)
+    fit_until(n_iter, kind(DATA), request)
+    model = DictionaryLearning(**PARAMS, checkpoint=request)
     for _ in range(2):  # also if the fit is called again
         with pytest.raises(DataError, match="X must be the same in all epochs"):
             model.fit(kind(changed(DATA)))
@@ -136,28 +136,28 @@ def test_one_changed_row_is_found_at_the_end_of_an_epoch(tmp_path, kind, n_iter)
 
 
 def test_rows_that_change_in_the_first_epoch_are_found_after_the_second(tmp_path):
-    asked = Checkpoint(tmp_path / "c", hash_data=True)
-    fit_until(2, DATA, asked)  # it has seen some of the rows that are going to change
+    request = Checkpoint(tmp_path / "c", hash_data=True)
+    fit_until(2, DATA, request)  # it has seen some of the rows that are going to change
     with pytest.raises(DataError, match="X must be the same in all epochs"):
-        DictionaryLearning(**PARAMS, checkpoint=asked).fit(changed(DATA, UNSAMPLED))
+        DictionaryLearning(**PARAMS, checkpoint=request).fit(changed(DATA, UNSAMPLED))
 
 
 def test_one_changed_row_is_found_when_a_finished_fit_goes_on(tmp_path):
-    asked = Checkpoint(tmp_path / "c", hash_data=True)
-    DictionaryLearning(**PARAMS, checkpoint=asked).fit(DATA)
+    request = Checkpoint(tmp_path / "c", hash_data=True)
+    DictionaryLearning(**PARAMS, checkpoint=request).fit(DATA)
     more = PARAMS | {"n_epochs": 4}
     with pytest.raises(DataError, match="X must be the same in all epochs"):
-        DictionaryLearning(**more, checkpoint=asked).fit(changed(DATA))
-    DictionaryLearning(**more, checkpoint=asked).fit(DATA)
+        DictionaryLearning(**more, checkpoint=request).fit(changed(DATA))
+    DictionaryLearning(**more, checkpoint=request).fit(DATA)
 
 
 def test_two_rows_that_change_places_are_found(tmp_path):
-    asked = Checkpoint(tmp_path / "c", hash_data=True)
-    fit_until(6, DATA, asked)
+    request = Checkpoint(tmp_path / "c", hash_data=True)
+    fit_until(6, DATA, request)
     swapped = DATA.copy()
     swapped[UNSAMPLED[:2]] = DATA[UNSAMPLED[1::-1]]
     with pytest.raises(DataError, match="X must be the same in all epochs"):
-        DictionaryLearning(**PARAMS, checkpoint=asked).fit(swapped)
+        DictionaryLearning(**PARAMS, checkpoint=request).fit(swapped)
 
 
 def test_a_fit_may_begin_to_hash_and_pause(tmp_path):

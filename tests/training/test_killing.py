@@ -1,4 +1,4 @@
-"""Fits that are killed without a warning, as by a power failure, and go on."""
+"""Fits that are killed without a warning, as by a power failure, and resume."""
 
 import json
 import os

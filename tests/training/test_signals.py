@@ -101,10 +101,10 @@ def test_ctrl_c_at_any_system_call_of_a_checkpoint_ends_the_fit(
                     signal.raise_signal(signal.SIGINT)
                 signals.is_armed = True
 
-        asked = Checkpoint(path, every_samples=None if is_second else 36)
+        request = Checkpoint(path, every_samples=None if is_second else 36)
         try:
             with patched(name, signals):
-                fit(checkpoint=asked, callbacks=arm)
+                fit(checkpoint=request, callbacks=arm)
         except KeyboardInterrupt:
             is_ended = True
         else:

@@ -12,7 +12,7 @@ from somf.kernels.host import to_host
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Matrix
 
-LOOK_AHEAD = 8
+REQUEST_AHEAD = 8
 """Minibatches before an atom may be replaced at which its last use is requested from the device."""
 
 
@@ -66,8 +66,8 @@ class Dictionary:
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Replace unused atoms by the worst coded samples of a minibatch.
 
-        The patience with an atom doubles each time it is replaced. So a dictionary with more atoms
-        than the data needs comes to rest.
+        The patience with an atom doubles each time it is replaced. So a fit with more atoms than
+        the data needs stops replacing atoms.
 
         Parameters
         ----------
@@ -81,7 +81,7 @@ class Dictionary:
             Whether any atom was replaced.
         """
         state = self.state
-        unused = self._find_unused(soon=LOOK_AHEAD * len(objective))
+        unused = self._find_unused(soon=REQUEST_AHEAD * len(objective))
         if unused.size == 0:
             return False
         worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
@@ -117,9 +117,9 @@ class Dictionary:
             How many samples before.
         """
         state = self.state
-        news = None if self._pending_copy is None else self._pending_copy()
-        if news is not None:
-            self._known_last_used = np.maximum(self._known_last_used, news)
+        copied = None if self._pending_copy is None else self._pending_copy()
+        if copied is not None:
+            self._known_last_used = np.maximum(self._known_last_used, copied)
             self._pending_copy = None
 
         if self._patience_left().min() <= 0:

@@ -23,7 +23,7 @@ MOST_INDICATORS = 4096
 
 @dataclass(frozen=True)
 class Subset:
-    """The features that one iteration looks at.
+    """The features that one iteration uses.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class BlockMasks:
     ----------
     n_features : int
     reduction : float
-        r in [1, n_features], the strongest that may be asked for.
+        r in [1, n_features], the strongest that may be requested.
     seed : int
     """
 
@@ -205,7 +205,7 @@ class BernoulliMasks:
     ----------
     n_features : int
     reduction : float
-        r in [1, n_features], the strongest that may be asked for.
+        r in [1, n_features], the strongest that may be requested.
     seed : int
     """
 

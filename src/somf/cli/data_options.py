@@ -40,10 +40,12 @@ dataset_option = click.option(
     "--dataset",
     help="Name of the matrix or image in an HDF5, Zarr or .mat file; needed if there are several.",
 )
+"""The option --dataset."""
 
 raw_shape_option = click.option(
     "--raw-shape", type=size, metavar="NxP", help="Rows and columns of a file of raw numbers."
 )
+"""The option --raw-shape."""
 
 raw_dtype_option = click.option(
     "--raw-dtype",
@@ -51,9 +53,10 @@ raw_dtype_option = click.option(
     metavar="TYPE",
     help="NumPy data type of a file of raw numbers, such as uint16.",
 )
-
+"""The option --raw-dtype."""
 
 allow_external_option = option_for("allow_external", open_source)
+"""The option --allow-external."""
 
 
 def data_options(default: str | None = None) -> Callable[[Function], Function]:

@@ -153,7 +153,7 @@ def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
         "atoms": len(estimator.components_),
         "features": estimator.n_features_in_,
         "alpha": estimator.alpha_,
-        "wanted_density": estimator.code_density if estimator.alpha == AUTO else None,
+        "requested_density": estimator.code_density if estimator.alpha == AUTO else None,
         "samples_seen": estimator.n_samples_seen_,
         "seconds": seconds,
         "samples_per_second": estimator.n_samples_seen_ / max(seconds, 1e-9),

@@ -159,8 +159,8 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         "iterations": model.n_iter_,
         "samples_seen": model.n_samples_seen_,
         "seconds": seconds[-1],
-        "objective_at_first": objective[0] if objective else None,
+        "initial_objective": objective[0] if objective else None,
         "objective": objective[-1] if objective else None,
-        "can_go_on": hasattr(model, "_state"),
+        "has_state": model.has_state,
         "written_by_somf": modelfile.version_of(path),
     }

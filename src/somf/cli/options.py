@@ -38,6 +38,7 @@ NARROWER_TYPES: dict[str, Any] = {
 """Types of options whose parameters accept anything in Python."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+"""The function of a command, which decorators return as it is."""
 
 
 def flag_of(name: str) -> str:

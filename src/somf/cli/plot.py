@@ -45,6 +45,7 @@ shape_option = click.option(
     help="Height, width and channels of the atoms, to draw them as pictures. Not needed for a "
     "model that was learned from patches.",
 )
+"""The option --shape."""
 
 
 @command(

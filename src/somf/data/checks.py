@@ -19,7 +19,7 @@ CONTENT_ERRORS = (errno.EINVAL, errno.EOVERFLOW, errno.EISDIR, errno.ENOTDIR)
 """Errors of the system that are due to what a file holds or is."""
 
 
-def keeps_its_name(error: Exception) -> bool:
+def is_not_about_content(error: Exception) -> bool:
     """Return whether an error is not about the content of a file that is being read.
 
     Such are too many open files, a disk that fails and too little memory. (Libraries raise an

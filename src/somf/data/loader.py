@@ -87,7 +87,8 @@ class Loader:
             If a sample has an entry that is NaN or infinite.
         """
         with _stop_iteration_as_error(self.source):
-            if self.source.chunk_starts is None:  # else the rest of a chunk would be read in vain
+            # With chunks, the rest of each chunk would be prefetched unnecessarily.
+            if self.source.chunk_starts is None:
                 self.source.prefetch(ids)
             if self.source.reads_in_parallel:
                 return self._prepare(ids, lambda piece: self.source.view(ids[piece]))
@@ -202,7 +203,7 @@ class Loader:
                 stacklevel=4,
             )
 
-    def chunks(self, ids: Ints, entries_per_row: float = 1) -> Iterator[tuple[Ints, Matrix]]:
+    def chunks(self, ids: Ints, entries_per_row: float = 1) -> Iterator[Matrix]:
         """Yield the given samples in order, a bounded number at a time.
 
         Parameters
@@ -213,16 +214,11 @@ class Loader:
 
         Yields
         ------
-        positions : ndarray of int
-            The positions in `ids` of the samples of this chunk.
         X : ndarray or csc_array
         """
         size = max(1, int(CHUNK_ENTRIES / max(self.source.entries_per_row, entries_per_row)))
-        positions = [
-            np.arange(start, min(start + size, len(ids))) for start in range(0, len(ids), size)
-        ]
-        with self.stream([ids[p] for p in positions]) as chunks:
-            yield from zip(positions, chunks, strict=True)
+        with self.stream(np.split(ids, range(size, len(ids), size))) as chunks:
+            yield from chunks
 
 
 def reader_of(view: View) -> PieceReader:

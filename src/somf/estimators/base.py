@@ -56,28 +56,28 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         fit, on a part of the data, so that codes have the density `code_density`.
     code_density : float, default=0.1
         The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
-        ``"auto"``. What comes out is mostly within 10 % of it, and within some 20 % where that
-        means to code noise.
+        ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
+        fit noise.
     l1_ratio : float, default=1.0
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
         μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
     reduction : float or "auto", default=4
-        r ≥ 1: an iteration looks at p / r of the features (at least one). 1 is the online
-        algorithm of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12 if codes
-        from so few features are good enough, else (and without a penalty) with 1, and halves it,
-        down to 1, as what is good enough gets stricter with the samples seen.
+        r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
+        of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12 if codes from so few
+        features are good enough, else (and without a penalty) with 1, and lowers it to 1 during
+        the fit: the tolerated error shrinks with the number of samples seen.
     code_estimator : {"averaged", "masked", "exact"}, default="averaged"
-        How codes are computed from a part of the features: from all parts of a sample that have
-        been looked at so far (the paper), from the current part alone (Mensch et al., ICML 2016),
-        or from all features after all, so that only the dictionary update is partial.
+        How codes are computed: from all masks under which the sample was seen so far (the paper),
+        from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
+        the dictionary update is partial.
     masks : {"blocks", "bernoulli"}, default="blocks"
         Parts of the features: blocks that are drawn once and visited in random order, or a coin
         for every feature at every iteration, as in the paper, which is slower and, with averaged
         codes, needs k² numbers per sample.
     surrogate : {"online", "incremental"}, default="online"
-        How the past is summed up: with weights that fade (for streams, and for the first epochs
-        on large data), or by exactly one contribution per sample (for many epochs on data whose
+        How past codes are averaged: with decaying weights (for streams, and for the first epochs
+        on large data), or with exactly one contribution per sample (for many epochs on data whose
         codes fit into memory; converges to a much smaller stationarity gap).
     learning_rate : float, default=0.92
         v in (3/4, 1): after t samples a new one has the weight t^−v.
@@ -97,8 +97,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     record_every : int, optional
         Samples between two entries of `history_`; by default an epoch.
     device : {"cpu", "cuda"}, default="cpu"
-        Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). What was learned
-        is always in the memory of the host, and serves either.
+        Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). A fitted model
+        can be used on either device.
     n_threads : int, optional
         Threads of BLAS and of the kernels; by default all there are.
     dtype : {"float32", "float64"}, optional
@@ -107,9 +107,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
         ends if one returns something true.
     checkpoint : path-like or Checkpoint, optional
-        A file from which the same call of `fit` goes on if the one before was interrupted, bit by
-        bit as if it had not been. Written every minute; `somf.Checkpoint` says otherwise. Of no
-        meaning for `partial_fit`.
+        A checkpoint file. If a fit is interrupted, the same call resumes from it, with
+        bit-identical results. Written every minute; `somf.Checkpoint` changes the interval.
+        Ignored by `partial_fit`.
     verbose : int, default=0
         1 shows a progress bar. Records are always logged to the logger ``somf``.
     random_state : int, RandomState or None, default=None
@@ -137,6 +137,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     history_ : dict of lists
         ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds`` and, with validation
         data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
+    has_state : bool
+        Whether the model has the state from which `partial_fit` continues: False after `somf.load`
+        of a model that was saved without it.
 
     Examples
     --------
@@ -255,7 +258,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
 
     def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
-        """Go on learning with some more samples, in minibatches of `batch_size`.
+        """Continue to learn with some more samples, in minibatches of `batch_size`.
 
         Parameters
         ----------
@@ -276,13 +279,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         be read or is not finite, or Ctrl-C is pressed, the model keeps what it has learned from the
         minibatches before it; `n_samples_seen_` counts their samples.
         """
-        is_first = not hasattr(self, "_state")
+        is_first = not self.has_state
         source, X = _opened(X)
         config = self._requested_config() if is_first else self._config()
         config = config.for_features(source.shape[1])
         if hasattr(self, "components_"):
             validate_data(self, X, reset=False, skip_check_array=True)
-            self._check_can_go_on(config)
+            self._check_can_continue(config)
         ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
 
         def adopt(config: TrainingConfig, state: State) -> None:
@@ -294,6 +297,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         seed, state = (self._draw_seed(), None) if is_first else (self._state.seed, self._state)
         fitting.partial_fit(config, source, ids, seed, state, adopt)
         return self
+
+    @property
+    def has_state(self) -> bool:
+        """Whether the model has the state from which `partial_fit` continues."""
+        return hasattr(self, "_state")
 
     def _requested_config(self) -> TrainingConfig:
         """Return the parameters after a check; λ may still have to be found."""
@@ -330,16 +338,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self.patches_ = patches
             self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
 
-    def _check_can_go_on(self, config: TrainingConfig) -> None:
-        if not hasattr(self, "_state"):
+    def _check_can_continue(self, config: TrainingConfig) -> None:
+        if not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, so that learning cannot go on. "
+                "This model was loaded without its state, so it cannot continue to learn. "
                 "Save it with save(path, state=True), or call fit."
             )
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
             now, then = getattr(config, name), getattr(self._fitted_config, name)
             if now != then:
-                rule = f"stay {then!r} while learning goes on"
+                rule = f"stay {then!r} while learning continues"
                 raise ParameterError(name, rule, now, "Call fit to start again.")
 
     # Using what was learned
@@ -507,12 +515,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ----------
         path : path-like
         state : bool
-            Whether to save also the state that `partial_fit` needs to go on as if the model had
+            Whether to save also the state that `partial_fit` needs to continue as if the model had
             never been saved. The file is then more than twice as large, and larger still if samples
             are remembered.
         """
         check_is_fitted(self)
-        if state and not hasattr(self, "_state"):
+        if state and not self.has_state:
             raise MissingStateError(
                 "This model was loaded without its state, so it has no state to save."
             )
@@ -520,7 +528,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             rule = f"be that of the fit, {len(self.components_)}, to save it"
             raise ParameterError("n_components", rule, self.n_components)
         if state:
-            self._check_can_go_on(self._config().for_features(self.n_features_in_))
+            self._check_can_continue(self._config().for_features(self.n_features_in_))
         modelfile.save(
             path,
             modelfile.Model(

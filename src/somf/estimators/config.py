@@ -15,11 +15,22 @@ from somf.training.config import TrainingConfig
 from somf.typing import Array
 
 DEVICES = ("cpu", "cuda")
+"""Values of `device`."""
+
 CODE_ESTIMATORS = ("averaged", "masked", "exact")
+"""Values of `code_estimator`."""
+
 MASKS = ("blocks", "bernoulli")
+"""Values of `masks`."""
+
 SURROGATES = ("online", "incremental")
+"""Values of `surrogate`."""
+
 INITS = ("samples", "random")
+"""Values of `init` that are words."""
+
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
+"""Values of `dtype`, which may also be given by name."""
 
 
 def check_params(params: Mapping[str, Any]) -> TrainingConfig:

@@ -96,7 +96,7 @@ class Coder:
 
     def chunks(self, loader: Loader, ids: Ints) -> Iterator[CodedChunk]:
         """Yield the given samples with their codes, in order, a bounded number at a time."""
-        for _, X in loader.chunks(ids, len(self.G)):
+        for X in loader.chunks(ids, len(self.G)):
             yield CodedChunk(X, *self.code(X))
 
     def objective(self, loader: Loader, ids: Ints) -> float:

@@ -15,7 +15,7 @@ from somf.algorithm.state import State
 from somf.algorithm.state_check import MOST_COUNTED
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
-from somf.persistence.tensorfile import MALFORMED, Rows
+from somf.persistence.tensorfile import MALFORMED, SelectedRows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
 
@@ -51,7 +51,7 @@ class Model:
     params : dict
         Its constructor parameters.
     learned : ndarray of shape (k, p), or State
-        The components alone, or also what `partial_fit` needs to go on.
+        The components alone, or also what `partial_fit` needs.
     history : dict of lists
     feature_names : ndarray of str of shape (p,), or None
     patches : dict or None
@@ -102,14 +102,14 @@ def save(
     previous : path-like, optional
         Where to keep the file that is replaced.
     """
-    tensors: dict[str, Array | Rows] = {}
+    tensors: dict[str, Array | SelectedRows] = {}
     if model.state is None:
         tensors["components"] = model.components
     else:
         for name, array in model.state.arrays().items():
-            tensors[f"state.{name}"] = (
-                Rows(array, seen) if seen is not None and name.startswith("memory.") else array
-            )
+            tensors[f"state.{name}"] = array
+            if seen is not None and name.startswith("memory."):
+                tensors[f"state.{name}"] = SelectedRows(array, seen)
     if not isinstance(model.params["init"], str):
         tensors["init"] = _floating(model.params["init"])
     text = {
@@ -223,7 +223,7 @@ def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
     if order is not None and (
         order.dtype != np.int64 or not np.array_equal(np.sort(order), np.arange(len(arrays["D"])))
     ):
-        raise ValueError("the permutation of its state is none of its features")
+        raise ValueError("the permutation of its state is not a permutation of its features")
     return State.restore(arrays, {name: _count(value) for name, value in counters.items()})
 
 
@@ -278,13 +278,13 @@ def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("its history is not made of numbers")
     if isinstance(value, int) and not 0 <= value <= MOST_COUNTED:
-        raise ValueError("its history counts what cannot be counted")
+        raise ValueError("a count in its history is out of range")
     return value
 
 
 def _count(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= MOST_COUNTED:
-        raise ValueError("it counts what is no number of samples or iterations")
+        raise ValueError("a count is out of range")
     return value
 
 

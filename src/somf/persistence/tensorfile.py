@@ -13,7 +13,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -54,7 +54,7 @@ MALFORMED = (
 
 
 @dataclass(frozen=True)
-class Rows:
+class SelectedRows:
     """Some rows of an array, picked a few at a time when they are written."""
 
     array: Array
@@ -76,7 +76,7 @@ class Rows:
 
 def write(
     path: str | os.PathLike[str],
-    tensors: Mapping[str, Array | Rows],
+    tensors: Mapping[str, Array | SelectedRows],
     text: str,
     previous: str | os.PathLike[str] | None = None,
 ) -> None:
@@ -85,7 +85,7 @@ def write(
     Parameters
     ----------
     path : path-like
-    tensors : dict of str to ndarray or Rows
+    tensors : dict of str to ndarray or SelectedRows
         float32, float64 or int64, of at least one dimension. They are not copied.
     text : str
     previous : path-like, optional
@@ -133,26 +133,26 @@ def read(
         If the file is not such a file, or is damaged.
     """
     with _opened(path) as (file, size):
-        encoded, header, text, expected = _read_header(file, size)
-        places = {name: _place(entry) for name, entry in header.items()}
-        checksum = hashlib.sha256(_without_checksum(encoded, expected))
+        header = _read_header(file, size)
+        places = {name: _place(entry) for name, entry in header.entries.items()}
+        checksum = hashlib.sha256(_without_checksum(header.encoded, header.checksum))
         tensors = dict.fromkeys(places, np.empty(0))
         for name in _in_order(places, size - file.tell()):
-            dtype, shape, *_ = places[name]
+            dtype, shape = places[name].dtype, places[name].shape
             tensor = allocate(name, shape, dtype) if allocate else np.empty(shape, dtype)
             _fill(tensor, file, checksum)
             tensors[name] = tensor.astype(dtype.newbyteorder("="), copy=False)
-        if expected is None and not (may_lack_checksum and may_lack_checksum(text)):
+        if header.checksum is None and not (may_lack_checksum and may_lack_checksum(header.text)):
             raise ValueError("it has no checksum")
-        if expected not in (None, checksum.hexdigest()):
+        if header.checksum not in (None, checksum.hexdigest()):
             raise ValueError("its checksum is wrong")
-    return tensors, text
+    return tensors, header.text
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """Return the text of a file, without a look at its arrays."""
+    """Return the text of a file, without reading its arrays."""
     with _opened(path) as (file, size):
-        return _read_header(file, size)[2]
+        return _read_header(file, size).text
 
 
 @contextmanager
@@ -177,8 +177,16 @@ def _open_regular(path: str, flags: int) -> int:
     return handle
 
 
-def _read_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any], str, str | None]:
-    """Return the header, its entries for arrays, the text, and the checksum."""
+class _Header(NamedTuple):
+    """The header of a file: its bytes, its entries for arrays, the text, and the checksum."""
+
+    encoded: bytes
+    entries: dict[str, Any]
+    text: str
+    checksum: str | None
+
+
+def _read_header(file: BinaryIO, size: int) -> _Header:
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(size - 8, MAX_HEADER):
         raise ValueError("the header does not fit into the file")
@@ -188,10 +196,10 @@ def _read_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any], str,
     text, checksum = metadata.pop("somf"), metadata.pop("sha256", None)
     if not isinstance(text, str) or metadata:
         raise ValueError("the metadata is not that of a somf file")
-    return encoded, header, text, checksum
+    return _Header(encoded, header, text, checksum)
 
 
-def _header(tensors: Mapping[str, Array | Rows], text: str) -> bytes:
+def _header(tensors: Mapping[str, Array | SelectedRows], text: str) -> bytes:
     """Return the header of a file, with a place for the checksum before anything else."""
     header: dict[str, Any] = {"__metadata__": {"sha256": NO_CHECKSUM, "somf": text}}
     offset = 0
@@ -215,7 +223,7 @@ def _without_checksum(header: bytes, checksum: Any) -> bytes:
     return header.replace(str(checksum).encode(), NO_CHECKSUM.encode(), 1)
 
 
-def _pieces(tensor: Array | Rows) -> Iterator[memoryview]:
+def _pieces(tensor: Array | SelectedRows) -> Iterator[memoryview]:
     """Yield the bytes of a tensor, little end first, a bounded number at a time."""
     row = math.prod(tensor.shape[1:]) * tensor.dtype.itemsize
     step = max(1, PIECE // max(1, row))
@@ -236,8 +244,17 @@ def _fill(tensor: Array, file: BinaryIO, checksum: "hashlib._Hash") -> None:
         checksum.update(piece)
 
 
-def _place(entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:
-    """Return dtype, shape, begin and end of a tensor, checked against each other."""
+class _Place(NamedTuple):
+    """Where in a file an array is, from its first byte to the one after its last."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def _place(entry: dict[str, Any]) -> _Place:
+    """Return the place of an array, its size checked."""
     if entry["dtype"] not in DTYPES:
         raise ValueError(f"{entry['dtype']!r} is not a type that somf writes")
     dtype, shape = DTYPES[entry["dtype"]], entry["shape"]
@@ -246,18 +263,17 @@ def _place(entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int, 
         raise ValueError("a size is not a non-negative integer")
     if end - begin != math.prod(shape) * dtype.itemsize:
         raise ValueError("the size of an array does not match its shape")
-    return dtype, tuple(shape), begin, end
+    return _Place(dtype, tuple(shape), begin, end)
 
 
-def _in_order(places: dict[str, tuple[Any, Any, int, int]], size: int) -> list[str]:
+def _in_order(places: dict[str, _Place], size: int) -> list[str]:
     """Return the arrays in the order of the file, which they must fill, one after the other."""
-    names = sorted(places, key=lambda name: places[name][2:])
+    names = sorted(places, key=lambda name: (places[name].begin, places[name].end))
     position = 0
     for name in names:
-        _, _, begin, end = places[name]
-        if begin != position:
+        if places[name].begin != position:
             raise ValueError("the arrays do not follow each other")
-        position = end
+        position = places[name].end
     if position != size:
         raise ValueError(f"{position} bytes of arrays were announced, {size} are there")
     return names

@@ -71,7 +71,7 @@ def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) 
     Returns
     -------
     config : TrainingConfig
-        Its codes, after learning, have about the density that was asked for.
+        Its codes, after learning, have about the requested density.
     """
     if config.code_density is None:
         return config
@@ -151,7 +151,7 @@ class Probe:
     Attributes
     ----------
     is_reached : bool
-        Whether there was a λ small enough for the density that is wanted, the last time.
+        Whether the last search found a λ small enough for the requested density.
     """
 
     is_reached: bool
@@ -164,7 +164,7 @@ class Probe:
         self.sq_norm = kernels.squared_norms(X, self.rows)
 
     def alpha(self, D: Array) -> float:
-        """Return the λ at which codes on these atoms have the density that is wanted.
+        """Return the λ at which codes on these atoms have the requested density.
 
         Parameters
         ----------

@@ -56,6 +56,7 @@ class Progress:
 
 
 Callback: TypeAlias = Callable[[Progress], Any]
+"""A callable that takes a `Progress`. The fit ends if it returns a true value."""
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,7 @@ SHARE_OF_TIME = 0.05
 """By default a fit spends at most this share of its time on writing checkpoints."""
 
 BEGINNING = 2**12
-"""Bytes at the beginning of a damaged file in which the name of the format is looked for."""
+"""Bytes at the beginning of a damaged file that are searched for the name of the format."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,26 @@ class ResumePoint:
     state: State
     progress: Progress
     alpha: float
+
+
+@dataclass(frozen=True)
+class CheckpointContents:
+    """What a checkpoint stores beside the identity of the fit.
+
+    Attributes
+    ----------
+    state : State
+    progress : Progress
+    alpha : float
+        λ of the fit.
+    seen : ndarray of int, or None
+        The samples seen so far, without repetition; None is all.
+    """
+
+    state: State
+    progress: Progress
+    alpha: float
+    seen: Ints | None
 
 
 class CheckpointManager:
@@ -153,18 +173,9 @@ class CheckpointManager:
         """Return whether the checkpoint is that of a state and all its records."""
         return self._written == _position(state, progress)
 
-    def write(self, state: State, progress: Progress, alpha: float, seen: Ints | None) -> None:
-        """Write a checkpoint.
-
-        Parameters
-        ----------
-        state : State
-        progress : Progress
-        alpha : float
-            λ of the fit.
-        seen : ndarray of int, or None
-            The samples seen so far, without repetition; None is all.
-        """
+    def write(self, contents: CheckpointContents) -> None:
+        """Write a checkpoint."""
+        state, progress = contents.state, contents.progress
         model = Model(
             kind=self.identity.kind,
             params=self.identity.params,
@@ -172,7 +183,7 @@ class CheckpointManager:
             history=progress.history,
             feature_names=self.identity.feature_names,
             patches=self.identity.patches,
-            alpha=alpha,
+            alpha=contents.alpha,
             n_iter=state.n_iter,
             n_samples_seen=state.n_samples_seen,
             fit={
@@ -188,18 +199,16 @@ class CheckpointManager:
         )
         begin = perf_counter()
         try:
-            modelfile.save(self.path, model, seen, self.previous)
+            modelfile.save(self.path, model, contents.seen, self.previous)
             self._written = _position(state, progress)
         finally:
             self._n_samples, self._time = state.n_samples_seen, perf_counter()
             self._cost = self._time - begin
 
-    def try_to_write(
-        self, state: State, progress: Progress, alpha: float, seen: Ints | None
-    ) -> str:
+    def try_to_write(self, contents: CheckpointContents) -> str:
         """Write a checkpoint if possible; return a sentence that says whether it was."""
         try:
-            self.write(state, progress, alpha, seen)
+            self.write(contents)
         except OSError as error:
             self._report = (
                 f"The checkpoint {str(self.path)!r} could not be written ({error}); "
@@ -277,7 +286,7 @@ class CheckpointManager:
                 "checkpoint",
                 "be that of the same fit",
                 str(path),
-                "Call fit as then to go on; remove the file or choose another path to start again.",
+                "Call fit as then to resume. To start again, remove the file or use another path.",
                 got=f"{str(path)!r} with {'; '.join(differences)}",
             )
         with modelfile.refuse_malformed(path):

@@ -1,4 +1,4 @@
-"""A hash of all samples of an epoch, to notice data that changes during a fit."""
+"""A hash of all samples of an epoch, to detect data that changes during a fit."""
 
 import hashlib
 from typing import Any
@@ -76,7 +76,7 @@ class EpochHash:
             if self.references.setdefault(device, found) != found:
                 raise DataError(
                     "X must be the same in all epochs of a fit, but some samples have changed "
-                    "since the first epoch. Remove the checkpoint to start again, or go on with "
+                    "since the first epoch. Remove the checkpoint to start again, or continue with "
                     "hash_data=False."
                 )
 

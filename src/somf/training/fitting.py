@@ -53,7 +53,7 @@ def fit(
     seed: int,
     identify: Callable[[], FitIdentity],
 ) -> Fit:
-    """Learn a dictionary in some epochs over a source, or go on from a checkpoint.
+    """Learn a dictionary in some epochs over a source, or resume from a checkpoint.
 
     Parameters
     ----------
@@ -100,7 +100,9 @@ def _fit(
                 state = start(config, source, split.ids, seed, is_finite=True)
                 progress = Progress()
             else:
-                config, state, progress = _at(resumed, config)
+                config = config.with_alpha(resumed.alpha)
+                state = resumed.state.on_device(kernels_for(config.device))
+                progress = resumed.progress
             loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = _validation_set(config, source, state, split)
             loop = Loop(
@@ -115,11 +117,6 @@ def _resume(
     dtype = config.dtype_for(source.dtype)
     check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
     return manager.resume(source.shape[0], check)
-
-
-def _at(resumed: ResumePoint, config: TrainingConfig) -> tuple[TrainingConfig, State, Progress]:
-    state = resumed.state.on_device(kernels_for(config.device))
-    return config.with_alpha(resumed.alpha), state, resumed.progress
 
 
 def _validation_set(

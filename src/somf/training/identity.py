@@ -23,7 +23,7 @@ SAMPLED_ENTRIES = 2**24
 """Entries that are hashed for it, at most."""
 
 MAY_DIFFER = {
-    "n_epochs",  # more of them: the fit goes on
+    "n_epochs",  # more of them: the fit continues
     "record_every",  # these decide what is shown, not what is learned
     "callbacks",
     "verbose",

@@ -15,7 +15,7 @@ from somf.errors import ParameterError
 from somf.inference.coding import Coder
 from somf.kernels.host import to_host
 from somf.training.callbacks import Callback, Progress
-from somf.training.checkpoint import CheckpointManager
+from somf.training.checkpoint import CheckpointContents, CheckpointManager
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import Minibatch, epochs
 from somf.training.signals import Interrupted, SignalGuard, prompt_ctrl_c
@@ -91,7 +91,7 @@ class Loop:
         """
         if not self.progress.history and self.manager is not None:
             # A path that cannot be written to is an error now, rather than after an hour.
-            self.manager.write(*self._to_be_written())
+            self.manager.write(self._checkpoint_contents())
         while not self._run_until_signal():
             if self.manager is not None and not self.manager.has_written(self.state, self.progress):
                 self._write_checkpoint()
@@ -105,7 +105,7 @@ class Loop:
             if self._is_record_due():
                 self._measure_and_record()
             if self._is_resumed:
-                # The callbacks are asked again: they may have ended the fit before.
+                # Call the callbacks again: they may have ended the fit before.
                 self._is_resumed = False
                 self._is_over = self._should_stop() or self._is_done()
             if not self._is_over:
@@ -247,10 +247,11 @@ class Loop:
         if self.manager is None:
             return ""
         self.solver.check()
-        return self.manager.try_to_write(*self._to_be_written())
+        return self.manager.try_to_write(self._checkpoint_contents())
 
-    def _to_be_written(self) -> tuple[State, Progress, float, Ints | None]:
-        return self.state, self.progress, self.config.penalty.alpha, self._seen()
+    def _checkpoint_contents(self) -> CheckpointContents:
+        alpha = self.config.penalty.alpha
+        return CheckpointContents(self.state, self.progress, alpha, self._seen())
 
     @contextmanager
     def _checkpoint_on_error(self) -> Iterator[None]:

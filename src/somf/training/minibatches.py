@@ -31,7 +31,7 @@ def epochs(
     """Yield the minibatches of some epochs, each in a random order of its own.
 
     The order depends on nothing but the seed, the epoch and the storage of the source, so an
-    interrupted fit goes on at any position.
+    interrupted fit resumes at any position.
 
     Parameters
     ----------

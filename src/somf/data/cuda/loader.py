@@ -4,7 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -26,6 +26,25 @@ BATCHES_AHEAD = 2
 
 READING_THREADS = 2
 """While one thread waits for the device to check its minibatch, the other reads the next one."""
+
+
+class PendingBatch(NamedTuple):
+    """A minibatch that the device is reading.
+
+    Attributes
+    ----------
+    ids : ndarray of shape (b,)
+    rows : tensor of shape (b, p)
+    n_bad : tensor
+        How many of its entries are not finite.
+    arrival : torch.cuda.Event
+        When it has been read.
+    """
+
+    ids: Ints
+    rows: Any
+    n_bad: Any
+    arrival: Any
 
 
 class DeviceLoader(Loader):
@@ -99,22 +118,24 @@ class DeviceLoader(Loader):
 
         The host has so little to do that a background thread would cost more than it saves.
         """
-        coming: deque[tuple[Ints, Any, Any, Any]] = deque()
+        coming: deque[PendingBatch] = deque()
         stream = torch.cuda.Stream()
         try:
             for ids in batches:
                 with torch.cuda.stream(stream):
-                    coming.append((ids, *self._arranged(source.X, ids), stream.record_event()))
+                    arranged = self._arranged(source.X, ids)
+                    coming.append(PendingBatch(ids, *arranged, stream.record_event()))
+                    del arranged  # its memory is free once the minibatch is used
                 if len(coming) > BATCHES_AHEAD:
-                    yield self._arrived(*coming.popleft())
+                    yield self._arrived(coming.popleft())
             while coming:
-                yield self._arrived(*coming.popleft())
+                yield self._arrived(coming.popleft())
         finally:
             stream.synchronize()  # the device may still write minibatches that are not used
 
-    def _arrived(self, ids: Ints, rows: Any, bad: Any, there: Any) -> Any:
-        there.synchronize()
-        return self._checked(rows, int(bad) == 0, ids)
+    def _arrived(self, batch: PendingBatch) -> Any:
+        batch.arrival.synchronize()
+        return self._checked(batch.rows, int(batch.n_bad) == 0, batch.ids)
 
     def _prepare(self, ids: Ints, read: PieceReader) -> Any:
         X, positions = read(slice(0, len(ids)))

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import Any
 
-from somf.data.checks import keeps_its_name
+from somf.data.checks import is_not_about_content
 from somf.errors import (
     DamagedFileError,
     FileRequestError,
@@ -40,9 +40,9 @@ def guarded(path: str, kind: str) -> Iterator[None]:
     except SomfError:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and keeps_its_name(error) and error.filename is None:
+        if isinstance(error, OSError) and is_not_about_content(error) and error.filename is None:
             raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
-        if keeps_its_name(error):
+        if is_not_about_content(error):
             raise
         raise DamagedFileError(
             f"{path!r} is not {kind}, or is damaged: {str(error).rstrip('.')}."

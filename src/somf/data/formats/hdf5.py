@@ -15,7 +15,7 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
-from somf.data.formats.hdf5_elsewhere import DatasetElsewhere, names_of_other_files, other_files
+from somf.data.formats.hdf5_external import ExternalDataset, external_files, names_of_external_files
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
@@ -69,7 +69,7 @@ def _dataset(
         if not hasattr(item, "dtype") or not is_real(item.dtype):
             return
         # To learn the shape of a virtual dataset, HDF5 may open other files.
-        is_refused = not allow_external and names_of_other_files(item)
+        is_refused = not allow_external and names_of_external_files(item)
         if is_refused or item.ndim in dimensions:
             names.append(at)
 
@@ -78,13 +78,13 @@ def _dataset(
     dataset = _follow(path, file, chosen, allow_external)
     if not hasattr(dataset, "dtype"):
         raise not_in_file(path, name, names)
-    elsewhere = names_of_other_files(dataset)
-    if elsewhere and not allow_external:
-        raise _refused(path, chosen, elsewhere[0])
+    others = names_of_external_files(dataset)
+    if others and not allow_external:
+        raise _refused(path, chosen, others[0])
     check_dimensions(path, dataset.shape, dimensions, name)
     check_chunks(path, dataset, dataset.id.get_storage_size())
     # Some chunks may be missing, and read as the fill value, but not nearly all of them.
-    files = other_files(dataset)
+    files = external_files(dataset)
     stored = dataset.id.get_storage_size() if files is None else files.n_bytes
     check_claim(path, dataset.nbytes, stored)
     if files is not None:
@@ -142,9 +142,9 @@ def hdf5_source(
         See `open_dataset`.
     """
     dataset = open_dataset(path, name, allow_external=allow_external)
-    files = other_files(dataset)
+    files = external_files(dataset)
     if files is not None:
-        return DatasetElsewhere(dataset, transposed, path, files)
+        return ExternalDataset(dataset, transposed, path, files)
     mapped = map_dataset(dataset, path)
     if mapped is not None:
         return ArraySource(mapped.T if transposed else mapped)

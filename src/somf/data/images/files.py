@@ -16,7 +16,7 @@ from somf.data.formats.checks import (
     not_in_file,
 )
 from somf.data.formats.hdf5 import map_dataset, open_dataset
-from somf.data.formats.hdf5_elsewhere import OtherFiles, other_files
+from somf.data.formats.hdf5_external import ExternalFiles, external_files
 from somf.data.formats.kinds import HDF5, STORED, envi_header_of, kind_of
 from somf.data.formats.npy import map_npy
 from somf.data.formats.zarr import ChunkFiles, open_array
@@ -131,17 +131,17 @@ def _stored(path: str, dataset: str | None, allow_external: bool) -> tuple[Array
     is_hdf5 = kind_of(path) in HDF5
     image = map_dataset(stored, path) if is_hdf5 else None
     if image is None:
-        image = _unpacked(stored, other_files(stored) if is_hdf5 else ChunkFiles(stored))
+        image = _unpacked(stored, external_files(stored) if is_hdf5 else ChunkFiles(stored))
     return image, declared_no_data(stored)
 
 
-def _unpacked(stored: Any, files: OtherFiles | ChunkFiles | None) -> Array:
+def _unpacked(stored: Any, files: ExternalFiles | ChunkFiles | None) -> Array:
     """Return a chunked image as an array, reading each chunk once.
 
     Parameters
     ----------
     stored : h5py.Dataset or zarr.Array
-    files : OtherFiles, ChunkFiles or None
+    files : ExternalFiles, ChunkFiles or None
         The files with its data, unless that is the one that is open. They are checked after
         reading, since a library returns the fill value for what is gone.
     """
@@ -209,7 +209,7 @@ def _mat(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, N
     if _is_hdf5(path):
         stored = open_dataset(path, dataset, DIMENSIONS, allow_external)
         check_memory(path, stored.nbytes, CONVERT)
-        return np.ascontiguousarray(_unpacked(stored, other_files(stored)).T), None
+        return np.ascontiguousarray(_unpacked(stored, external_files(stored)).T), None
     shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
     name = choose(path, list(shapes), dataset, DIMENSIONS)
     if name not in shapes:

@@ -79,48 +79,31 @@ class ImagePatches(Source):
         dataset: str | None = None,
         allow_external: bool = False,
     ) -> None:
-        path = None
+        path = mask_path = None
         if isinstance(image, str | os.PathLike):
             path = os.fspath(image)
             image, declared = open_image(image, dataset, allow_external)
             no_data = declared if no_data is None else no_data
         _check_image(image)
-        height, width = _pair(patch_size, "patch_size")
-        if height > image.shape[0] or width > image.shape[1]:
-            rule = f"fit into the image of {image.shape[:2]}"
-            raise ParameterError("patch_size", rule, (height, width))
-        if isinstance(image, np.ma.MaskedArray):
-            image, has_data = image.data, _all_channels(~np.ma.getmaskarray(image))
-        else:
-            has_data = None
-        self.image, self.center, self.scale = image, center, scale
-        self.is_in_memory = not is_mapped(image)
-        if not self.is_in_memory:
-            self._mapping = Mapping(image)
-        if path is not None:
-            self.files = tuple(files_of(path))
-        elif not self.is_in_memory:
-            self.files = self._mapping.files
-        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
-        self._is_prefetched = False
-        self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
-        steps = _pair(stride, "stride")
-        self.positions = _positions(
-            (image.shape[0] - height + 1, image.shape[1] - width + 1), steps
-        )
-        mask_path = None
+        size, steps = _pair(patch_size, "patch_size"), _pair(stride, "stride")
+        _check_fits(size, image)
+        image, has_data = _unmasked(image)
         if isinstance(mask, str | os.PathLike):
             mask_path = os.fspath(mask)
             mask = _read_mask(mask_path, image.shape, allow_external)
-        if mask is None and no_data is not None:
+        elif mask is None and no_data is not None:
             mask = _has_data(image, no_data)
+        self.center, self.scale = center, scale
+        self._use(image, path)
+        self.patch_shape: tuple[int, ...] = (*size, *image.shape[2:])
+        self.positions = _positions(image.shape, size, steps)
         for valid in (mask, has_data):
             if valid is not None:
                 self.positions = self.positions[_inside(valid, image.shape, self)]
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
         self.dtype = _float_for(image.dtype) if center or scale else image.dtype
         self.geometry = {
-            "patch_size": (height, width),
+            "patch_size": size,
             "stride": steps,
             "center": bool(center),
             "scale": bool(scale),
@@ -131,6 +114,16 @@ class ImagePatches(Source):
             "dataset": dataset,
             "mask": mask_path,
         }
+
+    def _use(self, image: Array, path: str | None) -> None:
+        """Set the image, and how it is read: from memory, or from the file that it is mapped to."""
+        self.image, self.is_in_memory, self._is_prefetched = image, not is_mapped(image), False
+        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
+        if not self.is_in_memory:
+            self._mapping = Mapping(image)
+            self.files = self._mapping.files
+        if path is not None:
+            self.files = tuple(files_of(path))
 
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""
@@ -176,6 +169,18 @@ def _check_image(image: Any) -> None:
         )
 
 
+def _check_fits(size: tuple[int, int], image: Array) -> None:
+    if size[0] > image.shape[0] or size[1] > image.shape[1]:
+        raise ParameterError("patch_size", f"fit into the image of {image.shape[:2]}", size)
+
+
+def _unmasked(image: Array) -> tuple[Array, Array | None]:
+    """Return the values of an image, and where a masked array has data; None is everywhere."""
+    if not isinstance(image, np.ma.MaskedArray):
+        return image, None
+    return image.data, _all_channels(~np.ma.getmaskarray(image))
+
+
 def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
     pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
     if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
@@ -189,10 +194,12 @@ def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(np.float32 if is_single else np.float64)
 
 
-def _positions(counts: tuple[int, int], stride: tuple[int, int]) -> Ints:
-    grid = np.meshgrid(
-        *(np.arange(0, n, s) for n, s in zip(counts, stride, strict=True)), indexing="ij"
-    )
+def _positions(
+    image_shape: tuple[int, ...], size: tuple[int, int], stride: tuple[int, int]
+) -> Ints:
+    """Return the upper left corners of all patches, of shape (n, 2)."""
+    corners = zip(image_shape[:2], size, stride, strict=True)
+    grid = np.meshgrid(*(np.arange(0, n - s + 1, step) for n, s, step in corners), indexing="ij")
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 

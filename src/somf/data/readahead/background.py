@@ -10,7 +10,10 @@ from threading import Thread
 from typing import TypeVar
 
 T = TypeVar("T")
+"""What is made of an item."""
+
 S = TypeVar("S")
+"""An item."""
 
 JOIN_TIMEOUT = 5.0
 """Seconds that a background thread has to finish its current item when the context is left."""

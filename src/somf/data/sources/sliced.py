@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.checks import check_not_masked, keeps_its_name
+from somf.data.checks import check_not_masked, is_not_about_content
 from somf.data.order import LARGEST_CHUNK, runs
 from somf.data.source import Source
 from somf.errors import DamagedFileError, DataError
@@ -99,7 +99,7 @@ class SlicedSource(Source):
         try:
             yield
         except Exception as error:
-            if self.path is None or keeps_its_name(error):
+            if self.path is None or is_not_about_content(error):
                 raise  # the errors of a user's object are left as they are
             raise DamagedFileError(
                 f"{self.path!r} is damaged: rows {start} to {stop - 1} cannot be read: {error}"

@@ -24,7 +24,7 @@ MOST_SOURCES_OPEN = 64
 """Files of a virtual dataset that HDF5 may keep open."""
 
 
-class OtherFiles(ABC):
+class ExternalFiles(ABC):
     """The files that hold the numbers of a dataset.
 
     Attributes
@@ -51,14 +51,14 @@ class OtherFiles(ABC):
         """
 
 
-def other_files(dataset: Any) -> OtherFiles | None:
+def external_files(dataset: Any) -> ExternalFiles | None:
     """Return the files that hold the numbers of a dataset, or None if its own file does."""
     if dataset.is_virtual:
         return VirtualFiles(dataset)
     return RawFiles(dataset) if dataset.external else None
 
 
-def names_of_other_files(dataset: Any) -> list[str]:
+def names_of_external_files(dataset: Any) -> list[str]:
     """Return the names of other files that a dataset needs, as it gives them; none is opened."""
     if dataset.is_virtual:
         names = {source.file_name for source in dataset.virtual_sources()}
@@ -66,7 +66,7 @@ def names_of_other_files(dataset: Any) -> list[str]:
     return [name for name, _, _ in dataset.external or ()]
 
 
-class RawFiles(OtherFiles):
+class RawFiles(ExternalFiles):
     """Files of external storage, which hold nothing but numbers.
 
     Parameters
@@ -119,7 +119,7 @@ class Piece:
     end: tuple[int, ...] | None
 
 
-class VirtualFiles(OtherFiles):
+class VirtualFiles(ExternalFiles):
     """Files with the datasets of which a virtual dataset consists.
 
     Parameters
@@ -177,7 +177,7 @@ class VirtualFiles(OtherFiles):
         return stored
 
 
-class DatasetElsewhere(SlicedSource):
+class ExternalDataset(SlicedSource):
     """A dataset whose numbers are in other files.
 
     Parameters
@@ -185,10 +185,10 @@ class DatasetElsewhere(SlicedSource):
     X : h5py.Dataset of shape (n, p) or (p, n)
     transposed : bool
     path : str
-    files : OtherFiles
+    files : ExternalFiles
     """
 
-    def __init__(self, X: Any, transposed: bool, path: str, files: OtherFiles) -> None:
+    def __init__(self, X: Any, transposed: bool, path: str, files: ExternalFiles) -> None:
         super().__init__(X, transposed, path)
         self._files, self._in_use = files, set[str]()
         self._lock = RLock()

@@ -182,7 +182,7 @@ def test_links_that_lead_to_one_another_are_refused(tmp_path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are counted in /proc")
 def test_a_virtual_dataset_of_many_files_keeps_few_of_them_open(tmp_path, monkeypatch):
-    monkeypatch.setattr("somf.data.formats.hdf5_elsewhere.MOST_SOURCES_OPEN", 5)
+    monkeypatch.setattr("somf.data.formats.hdf5_external.MOST_SOURCES_OPEN", 5)
     layout = h5py.VirtualLayout((30, 6), float)
     for number in range(30):
         with h5py.File(tmp_path / f"{number}.h5", "w") as file:
