@@ -21,6 +21,7 @@ from benchmarks.machine import seconds_of_others
 from somf import MatrixFactorization
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, as_source, epoch_order
+from somf.estimators.config import check_params
 from somf.inference.coding import Coder
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import threads
@@ -57,7 +58,7 @@ class SomfLearner:
     """An estimator of this library, split into loading and learning."""
 
     def __init__(self, model: MatrixFactorization, source: Source, seed: int) -> None:
-        config = model._config().for_features(source.shape[1])
+        config = check_params(vars(model)).for_features(source.shape[1])
         with threads(None):
             ids = np.arange(source.shape[0])
             self.state = start(config, source, ids, seed=seed, is_finite=True)

@@ -29,6 +29,7 @@ from somf.algorithm.schedule import TOLERANCE
 from somf.algorithm.solver import Solver
 from somf.callbacks import Progress
 from somf.data import Loader, as_source, epoch_order
+from somf.estimators.config import check_params
 from somf.kernels.cpu.threads import threads
 from somf.training.start import start
 
@@ -101,7 +102,8 @@ def history(kind: type, data: Any, name: str, epochs: float, seed: int) -> dict[
 def first_look(kind: type, data: Any, seed: int) -> float:
     """Return the relative extra cost of codes from a twelfth of the features at the start."""
     train, _, params = data
-    config = kind(**params, reduction="auto")._config().for_features(train.shape[1])
+    model = kind(**params, reduction="auto")
+    config = check_params(vars(model)).for_features(train.shape[1])
     source, ids = as_source(train), np.arange(train.shape[0])
     with threads(None):
         state = start(config, source, ids, seed, is_finite=True)

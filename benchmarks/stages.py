@@ -12,6 +12,7 @@ from benchmarks.scenes import ALPHA, BATCH, K
 from somf import DictionaryLearning, MatrixFactorization
 from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
+from somf.estimators.config import check_params
 from somf.training.start import start
 
 STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
@@ -71,7 +72,7 @@ class StagedFit:
         self.batch_size = batch_size
         model = kind(k, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator)
         source = as_source(X)
-        config = model._config().for_features(source.shape[1])
+        config = check_params(vars(model)).for_features(source.shape[1])
         ids = np.arange(source.shape[0])
         self.state = start(config, source, ids, seed=0, is_finite=True)
         self.solver = Solver(config, self.state)

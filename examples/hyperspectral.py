@@ -11,22 +11,18 @@ makes learning fast; see --reduction.
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from somf import DictionaryLearning, ImagePatches
 from somf.inference.usage import usage_of
+from somf.optional import import_optional
 from somf.plotting import plot_atoms, plot_history, plot_spectra
 from somf.typing import Array
 
-try:
-    from matplotlib import pyplot as plt
-    from matplotlib.figure import Figure
-    from tensorly.datasets import load_indian_pines
-except ImportError as error:
-    raise SystemExit(
-        "This example needs tensorly (for the scene) and matplotlib: pip install 'somf[demo]'"
-    ) from error
+plt = import_optional("matplotlib.pyplot", "demo", "This example")
+datasets = import_optional("tensorly.datasets", "demo", "This example")
 
 N_TRAIN_COLUMNS = 105
 """Columns of the scene, from the left, that training patches come from."""
@@ -98,7 +94,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def load_scene() -> tuple[Array, Array]:
     """Return the scene, (145, 145, 200), and the wavelengths of its bands in micrometres."""
-    scene = load_indian_pines()
+    scene = datasets.load_indian_pines()
     wavelengths = np.array(scene.ticks[1])
     wavelengths[170:172] = 2212.22, 2222.15  # in tensorly they are 48 nm too long
     return scene.tensor.astype(np.float32), wavelengths / 1000
@@ -106,9 +102,9 @@ def load_scene() -> tuple[Array, Array]:
 
 def draw_atoms(
     components: Array, patch_shape: tuple[int, ...], order: Array, wavelengths: Array
-) -> Figure:
+) -> Any:
     """Draw the most used atoms: their pictures, and the spectra of the first few."""
-    figure: Figure = plt.figure(figsize=(13, 6), layout="constrained")
+    figure = plt.figure(figsize=(13, 6), layout="constrained")
     grid = figure.add_gridspec(2, 2, width_ratios=(1.25, 1))
     colors = plt.get_cmap("Dark2").colors[:N_SPECTRA]
 
@@ -145,9 +141,9 @@ def draw_atoms(
     return figure
 
 
-def draw_curve(model: DictionaryLearning) -> Figure:
+def draw_curve(model: DictionaryLearning) -> Any:
     """Draw the test objective against time."""
-    figure: Figure = plt.figure(figsize=(6.4, 4), layout="constrained")
+    figure = plt.figure(figsize=(6.4, 4), layout="constrained")
     ax = figure.add_subplot()
     plot_history(model, ax=ax)
     ax.set_title(f"{model.n_components} atoms, 1 value in {model.reduction:g} per iteration")

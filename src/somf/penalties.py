@@ -54,13 +54,14 @@ class CodePenalty:
         Parameters
         ----------
         code : ndarray of shape (b, k)
+            Also on a device.
 
         Returns
         -------
         value : ndarray of shape (b,)
         """
-        value = self.l1 * np.abs(code).sum(axis=1) + self.l2 / 2 * np.square(code).sum(axis=1)
-        return np.asarray(value)
+        value: Array = self.l1 * abs(code).sum(axis=1) + self.l2 / 2 * (code**2).sum(axis=1)
+        return value
 
 
 @dataclass(frozen=True)

@@ -30,19 +30,30 @@ def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     if size <= SCRATCH_BYTES:
         return np.zeros(shape, dtype)
     with tempfile.TemporaryFile() as file:
-        _reserve(file.fileno(), size)
+        _reserve_scratch(file.fileno(), size)
         array = np.memmap(file, dtype=dtype, shape=shape)
     if hasattr(mmap, "MADV_RANDOM"):
         array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # samples come in random order
     return array
 
 
-def _reserve(file: int, size: int) -> None:
-    """Reserve disk space now: a write to a mapped file on a full disk kills the process."""
-    if not hasattr(os, "posix_fallocate"):
-        return
-    try:
+def reserve(file: int, size: int) -> None:
+    """Reserve disk space now: a write to a mapped file on a full disk kills the process.
+
+    Parameters
+    ----------
+    file : int
+        The descriptor of the file.
+    size : int
+        Bytes.
+    """
+    if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(file, 0, size)
+
+
+def _reserve_scratch(file: int, size: int) -> None:
+    try:
+        reserve(file, size)
     except OSError as error:
         raise OSError(
             error.errno,

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -42,9 +43,9 @@ def test_docstring_and_signature_agree(name):
 def test_choices_are_those_that_are_checked():
     assert tuple(OPTIONS["masks"].type.choices) == config.MASKS
     assert tuple(OPTIONS["surrogate"].type.choices) == config.SURROGATES
-    assert tuple(OPTIONS["code_estimator"].type.choices) == config.CODE_ESTIMATORS
-    assert OPTIONS["init"].metavar == "|".join([*config.INITS, "FILE"])
-    assert tuple(OPTIONS["device"].type.choices) == config.DEVICES
+    assert tuple(OPTIONS["code_estimator"].type.choices) == get_args(config.CodeEstimator)
+    assert OPTIONS["init"].metavar == "|".join([*get_args(config.InitialAtoms), "FILE"])
+    assert tuple(OPTIONS["device"].type.choices) == get_args(config.Device)
     assert tuple(OPTIONS["dtype"].type.choices) == tuple(dtype.name for dtype in config.DTYPES)
 
 

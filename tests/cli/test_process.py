@@ -252,7 +252,9 @@ def test_without_click_the_command_names_the_extra():
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
     )
     assert done.returncode == 1
-    assert done.stderr == "The somf command needs click: pip install 'somf[cli]'.\n"
+    assert done.stderr == (
+        "The somf command needs click, which is not installed: pip install 'somf[cli]'.\n"
+    )
 
 
 def test_a_device_that_is_not_there_is_one_line():

@@ -88,7 +88,7 @@ def test_hyperspectral_example_learns_reports_draws_and_saves(tmp_path, capsys, 
 
 
 def test_hyperspectral_example_without_tensorly_names_the_extra(tmp_path):
-    (tmp_path / "tensorly.py").write_text("raise ImportError")
+    (tmp_path / "tensorly.py").write_text("raise ModuleNotFoundError(name='tensorly')")
     run = run_example("hyperspectral.py", "--output", tmp_path, PYTHONPATH=str(tmp_path))
     assert run.returncode != 0
     assert "pip install 'somf[demo]'" in run.stderr

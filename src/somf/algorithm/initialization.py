@@ -6,7 +6,7 @@ from somf.algorithm.config import Config
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
-from somf.algorithm.regression import gram_cache_for
+from somf.algorithm.regression import gram_cache_for, remembered_gram_size
 from somf.algorithm.state import State
 from somf.kernels import kernels_for
 from somf.penalties import AtomBall
@@ -92,7 +92,7 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
     dictionary.update_norms(range(R), gram_cache.grams_of_blocks)
     if config.remembers_samples:
         ids = np.empty(0, dtype=np.int64) if sample_ids is None else sample_ids
-        gram_size = gram_cache.statistic_size if config.estimator_in_use == "averaged" else 0
+        gram_size = remembered_gram_size(config, gram_cache)
         state.memory = SampleMemory.blank(ids, gram_size, kernels, state.C)
     return state
 

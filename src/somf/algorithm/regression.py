@@ -42,9 +42,13 @@ class Quadratic:
     def objective(self, code: Array, penalty: CodePenalty) -> Array:
         """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes, where one G serves all samples."""
         smooth = self.sq_norm / 2 + (code * (code @ self.grams[0] / 2 - self.beta)).sum(axis=1)
-        l1, l2 = abs(code).sum(axis=1), (code**2).sum(axis=1)
-        objective: Array = smooth + penalty.l1 * l1 + penalty.l2 / 2 * l2
+        objective: Array = smooth + penalty.value(code)
         return objective
+
+
+def remembered_gram_size(config: Config, gram_cache: "GramCache") -> int:
+    """Return how many numbers of a Gram statistic are remembered for every sample."""
+    return gram_cache.statistic_size if config.estimator_in_use == "averaged" else 0
 
 
 class GramCache(Protocol):

@@ -8,7 +8,12 @@ from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
-from somf.algorithm.regression import Quadratic, Regression, gram_cache_for
+from somf.algorithm.regression import (
+    Quadratic,
+    Regression,
+    gram_cache_for,
+    remembered_gram_size,
+)
 from somf.algorithm.schedule import MASKS_PER_PROBE, is_probe, lowered, tolerance
 from somf.algorithm.state import State
 from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
@@ -220,6 +225,6 @@ class Solver:
 
     def blank_memory(self, ids: Ints) -> SampleMemory:
         """Return the memory of samples that have never been seen."""
-        averages = self.config.estimator_in_use == "averaged" and not self.sees_all_features
-        gram_size = self.gram_cache.statistic_size if averages else 0
+        size = remembered_gram_size(self.config, self.gram_cache)
+        gram_size = 0 if self.sees_all_features else size
         return SampleMemory.blank(ids, gram_size, self.kernels, self.state.C)

@@ -2,6 +2,9 @@
 
 import sys
 
+from somf.errors import MissingLibraryError
+from somf.optional import import_optional
+
 LIBRARIES = ("click", "rich", "tomli_w")
 """The libraries that the extra ``somf[cli]`` installs."""
 
@@ -9,11 +12,11 @@ LIBRARIES = ("click", "rich", "tomli_w")
 def main() -> None:
     """Run the command; without its libraries, name the extra that installs them."""
     try:
+        for library in LIBRARIES:
+            import_optional(library, "cli", "The somf command")
         from somf.cli.app import application, print_traceback
-    except ModuleNotFoundError as error:
-        if error.name not in LIBRARIES:
-            raise
-        raise SystemExit(f"The somf command needs {error.name}: pip install 'somf[cli]'.") from None
+    except MissingLibraryError as error:
+        raise SystemExit(str(error)) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     sys.excepthook = print_traceback

@@ -110,8 +110,6 @@ class Console:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("default")
-                # Files have no names of features, even if the data frame of the fit had.
-                warnings.filterwarnings("ignore", "X does not have valid feature names")
                 warnings.showwarning = _print_warning
                 yield
         finally:

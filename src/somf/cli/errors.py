@@ -61,4 +61,5 @@ def naming_files(
             error.add_note(NO_DATA_HINT)
         is_validation_file = error.name == "validation" and isinstance(validation, str)
         files = str(validation) if is_validation_file else ", ".join(paths)
-        raise DataError(with_notes(f"{files}: {error}", error), error.name, error.row) from error
+        error.args = (f"{files}: {error}",)
+        raise

@@ -3,7 +3,7 @@
 import inspect
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click.core import ParameterSource
@@ -12,7 +12,7 @@ from somf.algorithm.config import AUTO
 from somf.cli.options import Function, flag_of, option_for, with_options
 from somf.data.formats.npy import map_npy
 from somf.estimators.base import MatrixFactorization
-from somf.estimators.config import INITS, check_params
+from somf.estimators.config import InitialAtoms, check_params
 from somf.estimators.loading import load
 from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
 from somf.typing import Array
@@ -27,6 +27,9 @@ PROBLEMS: dict[str, type[MatrixFactorization]] = {
 
 PYTHON_ONLY = ("callbacks", "verbose")
 """Parameters that are not options."""
+
+INITS = get_args(InitialAtoms)
+"""Values of --init that are not files."""
 
 DEFAULT_SEED = 0
 """The default of --seed. A command that is repeated gives the same result, and can resume from its

@@ -19,7 +19,7 @@ from somf.cli.data_options import (
 from somf.cli.open_data import PATCH_HINT, RAW_HINT, open_data
 from somf.cli.options import with_options
 from somf.data import CsrSource, Source
-from somf.data.formats.kinds import STORED, kind_of
+from somf.data.formats.kinds import IMAGES, MATRICES, STORED, kind_of
 from somf.data.formats.npy import map_npy
 from somf.data.images.files import (
     READERS,
@@ -34,7 +34,7 @@ from somf.estimators.loading import load
 from somf.persistence import modelfile
 from somf.typing import Array, Rows
 
-DATA = (".npz", *READERS)
+DATA = (*MATRICES, *IMAGES)
 """Endings of files with data. All other files are models and checkpoints."""
 
 N_SAMPLES = 32

@@ -1,6 +1,5 @@
 """Open the files of a command line as one source of samples."""
 
-import glob
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +10,10 @@ from somf.cli.data_options import DataOptions
 from somf.cli.options import flag_of
 from somf.cli.values import NONE
 from somf.data import ImagePatches, Source, open_source
-from somf.data.formats.kinds import IMAGES, STORED, envi_header_of, kind_of
+from somf.data.formats.kinds import IMAGES, MATRICES, envi_header_of, files_matching, kind_of
 from somf.data.images.files import READERS
 from somf.errors import DamagedFileError, NotAMatrixError, ParameterError
 from somf.estimators.base import MatrixFactorization
-
-MATRICES = (".npy", ".npz", *STORED)
-"""Endings of files that may hold a matrix, and that store its shape and type."""
 
 PATCH_HINT = "add --patches 16x16, or another size"
 """What to do with an image."""
@@ -34,11 +30,7 @@ MATRIX_OPTIONS = ("raw_shape", "raw_dtype", "transposed")
 
 def expand_patterns(paths: Sequence[str]) -> list[str]:
     """Return the files that patterns match; a name that matches no file is kept as it is."""
-    found = []
-    for path in paths:
-        matches = [] if os.path.exists(path) else sorted(glob.glob(path))
-        found += matches or [path]
-    return found
+    return [name for path in paths for name in files_matching(path) or [path]]
 
 
 def open_data(

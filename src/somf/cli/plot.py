@@ -11,9 +11,9 @@ from somf.cli.open_model import input_files, model_and_data_arguments, open_mode
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import patch_shape
 from somf.data import Source
+from somf.data.formats.kinds import ending_of
 from somf.errors import ParameterError
 from somf.estimators.base import MatrixFactorization
-from somf.inference.output import ending_of
 from somf.optional import import_optional
 from somf.persistence.atomic import atomic_write
 

@@ -9,7 +9,8 @@ from somf.cli.console import Console, console_options
 from somf.cli.errors import naming_files
 from somf.cli.open_model import input_files, model_and_data_arguments, open_model_and_data
 from somf.cli.output import check_output, force_option, output_option
-from somf.inference.output import WRITERS, SparseCodes, codes_file, ending_of
+from somf.data.formats.kinds import ending_of
+from somf.inference.output import WRITERS, SparseCodes, codes_file
 
 
 @command(

@@ -3,9 +3,10 @@
 A minibatch takes one path: source → order → readahead → gather → minibatch. `Loader` is that path.
 """
 
+from somf.data.devices import loader_for
 from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
-from somf.data.loader import Loader, loader_for
+from somf.data.loader import Loader
 from somf.data.order import epoch_order
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource

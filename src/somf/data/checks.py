@@ -30,6 +30,11 @@ def is_not_about_content(error: Exception) -> bool:
     return isinstance(error, DamagedFileError | MissingFileError | ImportError | MemoryError)
 
 
+def gone(path: str) -> MissingFileError:
+    """Return the error that a file was there and is no longer."""
+    return MissingFileError(f"{path!r} is no longer there.")
+
+
 def check_two_dimensions(n_dimensions: int) -> None:
     """Raise DataError unless X is a matrix."""
     if n_dimensions != 2:

@@ -235,19 +235,3 @@ def _stop_iteration_as_error(source: Source) -> Iterator[None]:
     except StopIteration:
         message = f"{type(source).__name__} raised StopIteration."
         raise RuntimeError(message)  # noqa: B904 (with "from" contextlib lets StopIteration through)
-
-
-def loader_for(
-    device: str,
-    source: Source,
-    dtype: np.dtype[Any],
-    permutation: Ints | None = None,
-    non_negative: bool = False,
-    name: str = "X",
-) -> Loader:
-    """Return the loader that brings minibatches to a device; see `Loader` for the parameters."""
-    if device == "cuda":
-        from somf.data.cuda.loader import DeviceLoader  # torch is optional
-
-        return DeviceLoader(source, dtype, permutation, non_negative, name)
-    return Loader(source, dtype, permutation, non_negative, name)

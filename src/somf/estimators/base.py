@@ -17,8 +17,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import ImagePatches, Source, as_source
-from somf.errors import MissingStateError, ParameterError, ParameterTypeError
-from somf.estimators.config import check_params, check_tolerance
+from somf.errors import DataError, MissingStateError, ParameterError, ParameterTypeError
+from somf.estimators.config import (
+    CodeEstimator,
+    Device,
+    InitialAtoms,
+    MaskKind,
+    SurrogateKind,
+    check_params,
+    check_tolerance,
+)
 from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, mean_objective
 from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
@@ -166,18 +174,18 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
         reduction: float | Literal["auto"] = 4,
-        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
-        masks: Literal["blocks", "bernoulli"] = "blocks",
-        surrogate: Literal["online", "incremental"] = "online",
+        code_estimator: CodeEstimator = "averaged",
+        masks: MaskKind = "blocks",
+        surrogate: SurrogateKind = "online",
         learning_rate: float = 0.92,
         batch_size: int = 50,
         n_epochs: int = 1,
-        init: Literal["samples", "random"] | Array = "samples",
+        init: InitialAtoms | Array = "samples",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu", "cuda"] = "cpu",
+        device: Device = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
@@ -284,7 +292,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         config = self._requested_config() if is_first else self._config()
         config = config.for_features(source.shape[1])
         if hasattr(self, "components_"):
-            validate_data(self, X, reset=False, skip_check_array=True)
+            self._check_features(X)
             self._check_can_continue(config)
         ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
 
@@ -477,8 +485,18 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Return samples for a fitted model as a source, their features checked."""
         check_is_fitted(self)
         source, X = _opened(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_features(X)
         return source
+
+    def _check_features(self, X: Any) -> None:
+        """Raise ValueError unless X has the features of the fit; a source has no names of them."""
+        if not isinstance(X, Source):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        elif X.shape[1] != self.n_features_in_:
+            raise DataError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
 
     @contextmanager
     def _coding(self, source: Source, tol: float) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -14,19 +14,19 @@ from somf.training.checkpoint import Checkpoint
 from somf.training.config import TrainingConfig
 from somf.typing import Array
 
-DEVICES = ("cpu", "cuda")
+Device: TypeAlias = Literal["cpu", "cuda"]
 """Values of `device`."""
 
-CODE_ESTIMATORS = ("averaged", "masked", "exact")
+CodeEstimator: TypeAlias = Literal["averaged", "masked", "exact"]
 """Values of `code_estimator`."""
 
-MASKS = ("blocks", "bernoulli")
+MaskKind: TypeAlias = Literal["blocks", "bernoulli"]
 """Values of `masks`."""
 
-SURROGATES = ("online", "incremental")
+SurrogateKind: TypeAlias = Literal["online", "incremental"]
 """Values of `surrogate`."""
 
-INITS = ("samples", "random")
+InitialAtoms: TypeAlias = Literal["samples", "random"]
 """Values of `init` that are words."""
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -65,9 +65,9 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
             _boolean(p, "positive_atoms"),
         ),
         reduction=_reduction(p),
-        code_estimator=_choice(p, "code_estimator", CODE_ESTIMATORS),
-        masks=_choice(p, "masks", MASKS),
-        surrogate=_choice(p, "surrogate", SURROGATES),
+        code_estimator=_choice(p, "code_estimator", get_args(CodeEstimator)),
+        masks=_choice(p, "masks", get_args(MaskKind)),
+        surrogate=_choice(p, "surrogate", get_args(SurrogateKind)),
         learning_rate=_real(
             p, "learning_rate", "strictly between 0.75 and 1", lambda x: 0.75 < x < 1
         ),
@@ -76,7 +76,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
         init=_init(p),
         code_tol=_real(p, "code_tol", "at least 0", lambda x: x >= 0),
         record_every=_integer(p, "record_every", 1) if p["record_every"] is not None else None,
-        device=_choice(p, "device", DEVICES),
+        device=_choice(p, "device", get_args(Device)),
         n_threads=_integer(p, "n_threads", 1) if p["n_threads"] is not None else None,
         dtype=_dtype(p),
         callbacks=_callbacks(p),
@@ -158,7 +158,7 @@ def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> s
 def _init(params: Mapping[str, Any]) -> str | Array:
     value = params["init"]
     if isinstance(value, str):
-        return _choice(params, "init", INITS)
+        return _choice(params, "init", get_args(InitialAtoms))
     atoms = np.asarray(value)
     if atoms.ndim != 2 or atoms.dtype.kind not in "fiu":
         raise ParameterError(

@@ -2,9 +2,11 @@
 
 import logging
 import os
+from typing import get_args
 
 from somf.errors import DamagedFileError
 from somf.estimators.base import MatrixFactorization
+from somf.estimators.config import Device
 from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
 from somf.kernels import is_available
 from somf.persistence import modelfile
@@ -42,8 +44,9 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     kind = KINDS[model.kind]
     if unknown := set(model.params) - set(kind._get_param_names()):
         raise DamagedFileError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
-    if model.params.get("device") == "cuda" and not is_available("cuda"):
-        logger.info("%s was learned on a GPU; without one here it is loaded for the CPU", path)
+    device = str(model.params.get("device"))
+    if device in get_args(Device) and device != "cpu" and not is_available(device):
+        logger.info("%s was learned with device=%r, and is loaded for the CPU", path, device)
         model.params["device"] = "cpu"
     with modelfile.refuse_malformed(path):
         estimator = kind(**model.params)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from somf.estimators.base import MatrixFactorization
+from somf.estimators.config import CodeEstimator, Device, InitialAtoms, MaskKind, SurrogateKind
 from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
@@ -23,18 +24,18 @@ class _NamedProblem(MatrixFactorization):
         alpha: float | Literal["auto"] = 0.1,
         code_density: float = 0.1,
         reduction: float | Literal["auto"] = 4,
-        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
-        masks: Literal["blocks", "bernoulli"] = "blocks",
-        surrogate: Literal["online", "incremental"] = "online",
+        code_estimator: CodeEstimator = "averaged",
+        masks: MaskKind = "blocks",
+        surrogate: SurrogateKind = "online",
         learning_rate: float = 0.92,
         batch_size: int = 50,
         n_epochs: int = 1,
-        init: Literal["samples", "random"] | Array = "samples",
+        init: InitialAtoms | Array = "samples",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu", "cuda"] = "cpu",
+        device: Device = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),
@@ -146,16 +147,16 @@ class NMF(_NamedProblem):
         alpha: float | Literal["auto"] = 0.1,
         code_density: float = 0.1,
         reduction: float | Literal["auto"] = 4,
-        code_estimator: Literal["averaged", "masked", "exact"] = "averaged",
-        masks: Literal["blocks", "bernoulli"] = "blocks",
-        surrogate: Literal["online", "incremental"] = "online",
+        code_estimator: CodeEstimator = "averaged",
+        masks: MaskKind = "blocks",
+        surrogate: SurrogateKind = "online",
         learning_rate: float = 0.92,
         batch_size: int = 50,
         n_epochs: int = 1,
-        init: Literal["samples", "random"] | Array = "samples",
+        init: InitialAtoms | Array = "samples",
         code_tol: float = 1e-3,
         record_every: int | None = None,
-        device: Literal["cpu", "cuda"] = "cpu",
+        device: Device = "cpu",
         n_threads: int | None = None,
         dtype: Any = None,
         callbacks: Iterable[Callback] | Callback = (),

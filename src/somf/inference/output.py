@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.formats.kinds import ending_of
 from somf.data.readahead.memory_map import Mapping, is_mapped
 from somf.errors import OutputExistsError, ParameterError
 from somf.optional import import_optional
 from somf.persistence.atomic import atomic_write
+from somf.scratch import reserve
 from somf.typing import Array, Matrix
 
 
@@ -104,11 +106,6 @@ def codes_file(
     return WRITERS[ending_of(path)](path, shape, dtype)
 
 
-def ending_of(path: str) -> str:
-    """Return the ending of the name of a file or Zarr folder, in lower case."""
-    return os.path.splitext(path.rstrip(os.sep))[1].lower()
-
-
 def _check_ending(path: str, sparse: bool) -> None:
     endings = (".npz",) if sparse else (".npy", ".zarr")
     if ending_of(path) not in endings:
@@ -144,15 +141,11 @@ def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[De
 
 
 def _memory_map(path: str, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
-    """Return the memory map of a new file, with its space on the disk allocated.
-
-    Without that, a write to the map would end the process when the disk is full.
-    """
+    """Return the memory map of a new file, with its space on the disk reserved."""
     try:
         mapped = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
-        if hasattr(os, "posix_fallocate"):
-            with open(temporary, "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, os.path.getsize(temporary))
+        with open(temporary, "r+b") as file:
+            reserve(file.fileno(), os.path.getsize(temporary))
     except OSError as error:
         size = shape[0] * shape[1] * dtype.itemsize
         raise OSError(

@@ -1,13 +1,12 @@
 """Samples beside their reconstructions."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from somf.data import as_source
+from somf.data import ArraySource, as_source
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
 from somf.plotting.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
 from somf.plotting.tiles import (
@@ -63,9 +62,8 @@ def plot_reconstructions(
     """
     check_is_fitted(model)
     samples = _some_samples(X, n_samples, ids).astype(model.components_.dtype, copy=False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        reconstructions = model.inverse_transform(model.transform(samples))
+    # A source, unlike an array, need not have the names of features of the fit.
+    reconstructions = model.inverse_transform(model.transform(ArraySource(samples)))
     shape = patch_shape_of(model, patch_shape, samples.shape[1])
     ax = given_or_new_axes(ax)
     if shape is None:

@@ -1,5 +1,6 @@
 """Kinds of files, by the ending of their name."""
 
+import glob
 import os
 
 HDF5 = (".h5", ".hdf5", ".he5")
@@ -8,13 +9,27 @@ HDF5 = (".h5", ".hdf5", ".he5")
 STORED = (*HDF5, ".zarr")
 """Endings of files that hold datasets, each a matrix or an image."""
 
+MATRICES = (".npy", ".npz", *STORED)
+"""Endings of files that may hold a matrix, and that store its shape and type."""
+
 IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".mat", ".hdr")
 """Endings of files that hold an image and never a matrix of samples × features."""
 
 
+def ending_of(path: str) -> str:
+    """Return the ending of the name of a file or folder, in lower case."""
+    return os.path.splitext(path.rstrip(os.sep))[1].lower()
+
+
 def kind_of(path: str) -> str:
     """Return the ending that tells the kind of a file; a folder is Zarr."""
-    return ".zarr" if os.path.isdir(path) else os.path.splitext(path)[1].lower()
+    return ".zarr" if os.path.isdir(path) else ending_of(path)
+
+
+def files_matching(path: str) -> list[str]:
+    """Return the files that a pattern matches, sorted; a path that is no pattern is returned."""
+    is_pattern = glob.has_magic(path) and not os.path.exists(path)
+    return sorted(glob.glob(path)) if is_pattern else [path]
 
 
 def envi_header_of(path: str) -> str | None:

@@ -1,6 +1,5 @@
 """From an object or a path to a source."""
 
-import glob
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -12,7 +11,14 @@ import scipy.sparse as sp
 from somf.data.checks import check_compressed, check_not_empty, check_real, check_two_dimensions
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.hdf5 import hdf5_source
-from somf.data.formats.kinds import HDF5, IMAGES, envi_header_of
+from somf.data.formats.kinds import (
+    HDF5,
+    IMAGES,
+    MATRICES,
+    ending_of,
+    envi_header_of,
+    files_matching,
+)
 from somf.data.formats.npy import map_npy, map_raw, read_csr
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
@@ -149,8 +155,7 @@ def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return [name for p in path for name in _expand(p)]
     name = os.fspath(path)
-    is_pattern = glob.has_magic(name) and not os.path.exists(name)
-    found = sorted(glob.glob(name)) if is_pattern else [name]
+    found = files_matching(name)
     if not found:
         raise MissingFileError(f"No file matches {name!r}.")
     if not os.path.exists(found[0]):
@@ -184,9 +189,9 @@ def _by_kind(
     transposed: bool,
     allow_external: bool,
 ) -> Source:
-    kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
+    kind = ending_of(path)
     is_container = kind in HDF5 or os.path.isdir(path)
-    stores_its_shape = is_container or kind in (".npy", ".npz")
+    stores_its_shape = is_container or kind in MATRICES
     _check_applies(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
     _check_applies(path, "shape", shape, not stores_its_shape, "raw files")
     if kind in HDF5:

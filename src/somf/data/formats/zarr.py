@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.checks import gone
 from somf.data.formats.checks import (
     check_chunks,
     check_claim,
@@ -19,7 +20,7 @@ from somf.data.formats.checks import (
 )
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
-from somf.errors import FileRequestError, MissingFileError
+from somf.errors import FileRequestError
 from somf.optional import import_optional
 
 MOST_NAMES = 2**12
@@ -152,11 +153,6 @@ def _files_in(folder: str, prefix: str = "") -> Iterator[tuple[str, int]]:
                 yield from _files_in(entry.path, f"{prefix}{entry.name}/")
             else:
                 yield prefix + entry.name, entry.stat().st_size
-
-
-def gone(path: str) -> MissingFileError:
-    """Return the error that a file of an array was there and is no longer."""
-    return MissingFileError(f"{path!r} is no longer there.")
 
 
 class ZarrSource(SlicedSource):

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import Lock
 
+from somf.data.checks import gone
 from somf.data.source import Source, View
-from somf.errors import DamagedFileError, MissingFileError
+from somf.errors import DamagedFileError
 from somf.typing import Array, Ints, Rows
 
 FEW_FILES = 64
@@ -143,7 +144,7 @@ class ReopenedSource(Source):
             try:
                 status = os.stat(self._path)
             except FileNotFoundError as error:
-                raise MissingFileError(f"{self._path!r} is no longer there.") from error
+                raise gone(self._path) from error
             if version_of(status) != self._version:
                 raise DamagedFileError(f"{self._path!r} was changed while it was in use.")
             source = self._open_it()
