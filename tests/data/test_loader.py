@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from somf import DictionaryLearning
 from somf.data import Loader, Source, as_source, open_source
 from somf.errors import NotFiniteError
+from tests.helpers.source_contract import matrix
 
 X = np.random.default_rng(0).standard_normal((20, 6)) * np.array([1, 0, 1, 1, 0, 1])
 
@@ -116,3 +117,31 @@ def test_epochs_share_the_memory_of_the_buffer_and_simultaneous_streams_do_not(t
     with loader.stream(batches) as again:
         list(again)
     assert loader._buffer_memory is memory
+
+
+@pytest.mark.parametrize(
+    ("chunk_starts", "flags"),
+    [
+        (None, {}),
+        (np.array([0, 10]), {}),
+        (None, {"is_in_memory": True}),
+        (None, {"reads_in_parallel": True}),
+        (None, {"is_sparse": True}),
+    ],
+    ids=["background thread", "buffer", "memory", "page cache", "sparse"],
+)
+def test_a_source_that_raises_stop_iteration_is_named_in_an_error(chunk_starts, flags):
+    class Ending(Source):
+        shape, dtype = (23, 7), np.dtype(float)
+
+        def rows(self, ids):
+            if 20 in ids:
+                raise StopIteration
+            return sp.csr_array(matrix()[ids]) if self.is_sparse else matrix()[ids]
+
+    source = Ending()
+    source.chunk_starts = chunk_starts
+    for flag, value in flags.items():
+        setattr(source, flag, value)
+    with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
+        DictionaryLearning(3, init="random", batch_size=4).fit(source)

@@ -290,7 +290,7 @@ def test_ids_are_any_integers(toy):
     assert n_visits == {5: 2, -3: 1, 10**15: 2, 7: 1}
 
 
-def test_partial_fit_goes_on_after_fit(toy):
+def test_partial_fit_continues_after_fit(toy):
     model = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)
     history = model.history_
     model.partial_fit(toy[:50], sample_ids=np.arange(50))
@@ -319,7 +319,7 @@ def test_bad_ids_are_refused_and_change_nothing(toy, ids, error, message):
     np.testing.assert_array_equal(model.components_, before)
 
 
-def test_what_shapes_the_state_must_not_change_while_learning_goes_on(toy):
+def test_what_shapes_the_state_must_not_change_while_learning_continues(toy):
     model = DictionaryLearning(3, reduction=2, random_state=0).partial_fit(toy)
     for name, value, known_as in (
         ("n_components", 4, "n_components"),

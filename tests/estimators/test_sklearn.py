@@ -61,7 +61,7 @@ def test_the_named_problems_fix_what_their_name_says():
     assert "positive_code" not in NMF().get_params()
 
 
-def test_a_pickled_model_goes_on_like_the_original(toy):
+def test_a_pickled_model_continues_like_the_original(toy):
     model = DictionaryLearning(6, reduction=2, random_state=0).fit(toy)
     copy = pickle.loads(pickle.dumps(model))
     for each in (model, copy):

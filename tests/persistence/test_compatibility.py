@@ -33,7 +33,7 @@ def test_a_model_of_an_earlier_version_is_that_of_the_same_fit_today(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_model_of_an_earlier_version_goes_on_learning(name):
+def test_a_model_of_an_earlier_version_continues_to_learn(name):
     loaded, fitted = somf.load(FIXTURES / f"{name}.somf"), MODELS[name].fit(X, validation=0.1)
     more = np.random.default_rng(1).uniform(size=(30, 12))
     for model in (loaded, fitted):

@@ -1,10 +1,22 @@
 """Errors at every call of a source, of validation data and of a callback: nothing is lost."""
 
+import os
+
+import numpy as np
 import pytest
 
-from somf import DictionaryLearning
+import somf
+from somf import Checkpoint, DictionaryLearning
 from somf.callbacks import EarlyStopping
-from tests.helpers.fits import StopError, Trouble, TroubledSource, assert_same_fit
+from somf.data import Source, epoch_order
+from tests.helpers.fits import (
+    StopError,
+    StuckSource,
+    Trouble,
+    TroubledSource,
+    assert_same_fit,
+    full_disk,
+)
 from tests.helpers.problems import planted
 
 DATA = planted(72, 12, 4, noise=0.3)[0].astype("float32")
@@ -69,3 +81,105 @@ def test_a_fit_that_failed_at_every_call_in_turn_ends_as_if_it_had_not(tmp_path)
         break
     assert n > 5
     assert_same_fit(model, undisturbed)
+
+
+def test_an_error_of_validation_data_writes_a_checkpoint(toy, tmp_path):
+    class FailingSource(StuckSource):
+        def rows(self, ids):
+            self.left -= 1
+            if self.left < 0:
+                raise StopError
+            return self.X[ids]
+
+    validation = FailingSource(toy[:50], 1 + 2)  # fingerprint, two records
+    model = DictionaryLearning(4, batch_size=30, record_every=90, checkpoint=tmp_path / "c")
+    with pytest.raises(StopError) as caught:
+        model.fit(toy, validation=validation)
+    assert str(tmp_path / "c") in caught.value.__notes__[0]
+    assert somf.load(tmp_path / "c").n_iter_ == 6
+
+
+def with_nan(toy, params, position):
+    """Return data with a NaN in the row that a fit visits at some position, and the row."""
+    seed = DictionaryLearning(**params).fit(toy)._state.seed
+    row = epoch_order(np.arange(300), seed, 0)[position]
+    X = toy.copy()
+    X[row, 3] = np.nan
+    return X, row
+
+
+NAN = {"n_components": 4, "batch_size": 10, "init": "random", "random_state": 0}
+
+
+@pytest.mark.parametrize("position", [0, 155, 299])
+def test_a_row_that_is_not_finite_is_named_and_what_was_learned_before_is_kept(
+    toy, tmp_path, position, monkeypatch
+):
+    monkeypatch.setattr("somf.training.identity.SAMPLED_ROWS", 1)
+    X, row = with_nan(toy, NAN, position)
+    params = NAN | {"checkpoint": tmp_path / "c"}
+    with pytest.raises(ValueError, match=f"X must be finite, got NaN in row {row}") as caught:
+        DictionaryLearning(**params).fit(X)
+    (note,) = caught.value.__notes__
+    assert str(tmp_path / "c") in note
+    assert somf.load(tmp_path / "c").n_iter_ == position // 10
+    # Mended, the data is the same as far as can be seen, and the fit resumes with that very batch.
+    resumed = DictionaryLearning(**params).fit(toy)
+    assert_same_fit(resumed, DictionaryLearning(**NAN).fit(toy))
+
+
+def test_an_error_of_a_source_leaves_a_checkpoint_of_the_state_before(toy, tmp_path):
+    class Flaky(Source):
+        shape, dtype, n_calls = toy.shape, toy.dtype, 0
+
+        def rows(self, ids):
+            self.n_calls += 1
+            if self.n_calls == 7:
+                raise OSError("the disk is gone")
+            return toy[ids]
+
+    params = {"n_components": 4, "batch_size": 30, "random_state": 0}
+    source = Flaky()
+    with pytest.raises(OSError, match="the disk is gone"):
+        DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(source)
+    # One call for the fingerprint, one for the initial atoms, four steps.
+    assert somf.load(tmp_path / "c").n_iter_ == 4
+    resumed = DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(source)
+    assert_same_fit(resumed, DictionaryLearning(**params).fit(toy))
+
+
+def test_an_error_in_the_middle_of_a_step_does_not_get_into_the_checkpoint(
+    toy, tmp_path, monkeypatch
+):
+    params = {"n_components": 4, "batch_size": 30, "random_state": 0}
+    checkpoint = Checkpoint(tmp_path / "c", every_samples=30)
+    update = somf.algorithm.dictionary.Dictionary.update
+
+    def fails(self, subset):
+        if self.state.n_iter == 3:
+            raise MemoryError
+        update(self, subset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(somf.algorithm.dictionary.Dictionary, "update", fails)
+        with pytest.raises(MemoryError):
+            DictionaryLearning(**params, checkpoint=checkpoint).fit(toy)
+    resumed = DictionaryLearning(**params, checkpoint=checkpoint).fit(toy)
+    assert_same_fit(resumed, DictionaryLearning(**params).fit(toy))
+
+
+def test_what_goes_wrong_while_an_error_is_dealt_with_does_not_hide_the_error(
+    toy, tmp_path, monkeypatch
+):
+    X, row = with_nan(toy, NAN, 155)
+
+    def fill_the_disk(_):
+        monkeypatch.setattr(os, "fsync", full_disk)
+
+    model = DictionaryLearning(**NAN, checkpoint=tmp_path / "c", callbacks=fill_the_disk)
+    with (
+        pytest.warns(RuntimeWarning, match="No space left"),
+        pytest.raises(ValueError, match=f"NaN in row {row}") as caught,
+    ):
+        model.fit(X)
+    assert "could not be written" in caught.value.__notes__[0]

@@ -1,4 +1,4 @@
-"""Data that changes between or during the calls of a fit."""
+"""Other fits and other data than those of the checkpoint, and data that changes during a fit."""
 
 import os
 
@@ -6,25 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf import Checkpoint, DictionaryLearning, ImagePatches
-from somf.data import as_source, open_source
+from somf import Checkpoint, DictionaryLearning, ImagePatches, SparsePCA
+from somf.data import Source, as_source, open_source
 from somf.errors import DataError
 from somf.training.identity import file_stamp
-from tests.helpers.fits import StopError, assert_same_fit
+from tests.helpers.fits import StopError, assert_same_fit, interrupted, stopping_at
 from tests.helpers.problems import planted
 
 DATA = planted(60, 12, 4)[0]
 PARAMS = {"n_components": 3, "batch_size": 10, "reduction": 2, "n_epochs": 3, "random_state": 0}
 UNSAMPLED = np.setdiff1d(np.arange(60), np.linspace(0, 59, 32).astype(int))
 """The rows that are not among the 32 that are always compared."""
-
-
-def stopping_at(n_iter):
-    def callback(progress):
-        if progress.n_iter == n_iter:
-            raise StopError
-
-    return callback
 
 
 def fit_until(n_iter, X, checkpoint, **options):
@@ -142,7 +134,7 @@ def test_rows_that_change_in_the_first_epoch_are_found_after_the_second(tmp_path
         DictionaryLearning(**PARAMS, checkpoint=request).fit(changed(DATA, UNSAMPLED))
 
 
-def test_one_changed_row_is_found_when_a_finished_fit_goes_on(tmp_path):
+def test_one_changed_row_is_found_when_a_finished_fit_continues(tmp_path):
     request = Checkpoint(tmp_path / "c", hash_data=True)
     DictionaryLearning(**PARAMS, checkpoint=request).fit(DATA)
     more = PARAMS | {"n_epochs": 4}
@@ -172,3 +164,107 @@ def test_a_fit_may_begin_to_hash_and_pause(tmp_path):
 def test_hash_data_must_be_a_boolean(tmp_path):
     with pytest.raises(TypeError, match="hash_data must be True or False, got 1"):
         DictionaryLearning(2, checkpoint=Checkpoint(tmp_path / "c", hash_data=1)).fit(DATA)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"alpha": 0.2}, "alpha: 0.1 then, 0.2 now"),
+        ({"n_components": 5}, "n_components: 4 then, 5 now"),
+        ({"masks": "bernoulli"}, "masks: 'blocks' then, 'bernoulli' now"),
+        ({"surrogate": "incremental"}, "surrogate: 'online' then, 'incremental' now"),
+        ({"batch_size": 31}, "batch_size: 30 then, 31 now"),
+        ({"dtype": "float32"}, "dtype: None then, 'float32' now"),
+        ({"random_state": 1}, "random_state: 0 then, 1 now"),
+        ({"init": "random"}, "init: another one then"),
+        ({"init": np.eye(4, 60)}, "init: another one then"),
+        ({"reduction": 3, "code_tol": 0.1}, "code_tol: 0.001 then, 0.1 now; reduction: 2 then, 3"),
+    ],
+    ids=str,
+)
+def test_other_parameters_are_refused_by_name(toy, tmp_path, change, message):
+    params = interrupted(toy, tmp_path / "c")
+    content = (tmp_path / "c").read_bytes()
+    with pytest.raises(ValueError, match=message) as caught:
+        DictionaryLearning(**params | change).fit(toy)
+    assert str(tmp_path / "c") in str(caught.value)
+    assert (tmp_path / "c").read_bytes() == content
+
+
+def test_another_estimator_is_refused_by_name(toy, tmp_path):
+    params = interrupted(toy, tmp_path / "c")
+    with pytest.raises(ValueError, match="estimator: 'DictionaryLearning' then, 'SparsePCA' now"):
+        SparsePCA(**params).fit(toy)
+
+
+def with_row_changed(X, row):
+    X = X.copy()
+    X[row] *= 1.001
+    return X
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda X: X[:-1], r"X \(shape\): \[300, 60\] then, \[299, 60\] now"),
+        (lambda X: X[:, :-1], r"X \(shape\): \[300, 60\] then, \[300, 59\] now"),
+        (lambda X: X.astype(np.float32), r"X \(dtype\): 'float64' then, 'float32' now"),
+        (lambda X: with_row_changed(X, 0), r"X \(content of sampled rows\)"),
+        (lambda X: with_row_changed(X, 299), r"X \(content of sampled rows\)"),
+        (lambda X: X[::-1], r"X \(content of sampled rows\)"),
+        (sp.csr_array, r"X \(content of sampled rows\)"),
+    ],
+    ids=range(7),
+)
+def test_other_data_is_refused_by_name(toy, tmp_path, change, message):
+    params = interrupted(toy, tmp_path / "c")
+    with pytest.raises(ValueError, match=message):
+        DictionaryLearning(**params).fit(change(toy))
+
+
+def test_the_same_data_in_another_place_is_the_same(toy, tmp_path):
+    params = interrupted(toy, tmp_path / "c")
+    np.save(tmp_path / "X.npy", toy)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    resumed = DictionaryLearning(**params).fit(mapped)
+    assert_same_fit(resumed, DictionaryLearning(**params | {"checkpoint": None}).fit(toy))
+
+
+def test_the_same_data_in_another_order_of_storage_is_refused(toy, tmp_path):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    np.save(tmp_path / "X.npy", toy)
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file.create_dataset("X", data=toy, chunks=(8, toy.shape[1]))
+    params = {"checkpoint": tmp_path / "c", "batch_size": 30, "random_state": 0}
+    with pytest.raises(StopError):
+        DictionaryLearning(4, **params, callbacks=stopping_at(3)).fit(tmp_path / "X.npy")
+    with pytest.raises(ValueError, match=r"X \(storage\): 'rows' then, '\d+ chunks"):
+        DictionaryLearning(4, **params).fit(tmp_path / "X.h5")
+
+
+@pytest.mark.parametrize("other", [None, 0.1, "data"])
+def test_other_validation_data_is_refused_by_name(toy, tmp_path, other):
+    model = DictionaryLearning(
+        4, random_state=0, checkpoint=tmp_path / "c", callbacks=[stopping_at(2)]
+    )
+    with pytest.raises(StopError):
+        model.fit(toy, validation=0.2)
+    with pytest.raises(ValueError, match=r"validation: 0\.2 then"):
+        model.fit(toy, validation=toy if other == "data" else other)
+
+
+def test_only_a_bounded_number_of_rows_is_compared(toy, tmp_path):
+    read = []
+
+    class Large(Source):
+        shape, dtype = (10**9, 60), np.dtype(float)
+
+        def rows(self, ids):
+            read.append(ids)
+            raise StopError
+
+    with pytest.raises(StopError):
+        DictionaryLearning(4, checkpoint=tmp_path / "c").fit(Large())
+    assert len(read[0]) == 32
+    assert read[0][0] == 0
+    assert read[0][-1] == 10**9 - 1

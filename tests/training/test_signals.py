@@ -6,14 +6,16 @@ import sys
 import threading
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import somf
 from somf import Checkpoint, DictionaryLearning
 from somf.algorithm.solver import Solver
+from somf.data import Source
 from somf.persistence import tensorfile
 from somf.training import checkpoint, fitting
-from tests.helpers.fits import Trouble, TroubledSource, assert_same_fit
+from tests.helpers.fits import StuckSource, Trouble, TroubledSource, assert_same_fit
 from tests.helpers.problems import planted
 
 DATA = planted(48, 12, 4)[0]
@@ -237,3 +239,120 @@ def test_ctrl_c_while_the_first_step_is_compiled_is_not_lost(monkeypatch):
     monkeypatch.setattr(Solver, "step", lambda *_: compile_and_interrupt())
     with pytest.raises(KeyboardInterrupt):
         fit()
+
+
+@pytest.mark.parametrize(
+    ("signum", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+def test_a_signal_finishes_the_step_and_writes_a_checkpoint(toy, tmp_path, caplog, signum, error):
+    def send(progress):
+        if progress.n_iter == 4:
+            signal.raise_signal(signum)
+
+    before = signal.getsignal(signum)
+    params = {"n_components": 4, "batch_size": 30, "random_state": 0}
+    model = DictionaryLearning(**params, checkpoint=tmp_path / "c", callbacks=send)
+    with pytest.raises(error) as caught:
+        model.fit(toy)
+    if signum == signal.SIGTERM:
+        assert caught.value.code == 143
+    assert signal.getsignal(signum) is before
+    assert somf.load(tmp_path / "c").n_iter_ == 4
+    assert str(tmp_path / "c") in caplog.text
+    assert "the same call of fit resumes" in caplog.text
+    resumed = DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(toy)
+    assert_same_fit(resumed, DictionaryLearning(**params).fit(toy))
+
+
+def test_ctrl_c_ends_a_fit_that_waits_for_a_source_that_is_stuck(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("somf.data.readahead.background.JOIN_TIMEOUT", 0.1)
+    source = StuckSource(toy, 2 + 5)  # fingerprint, initial atoms, minibatches
+    params = {"n_components": 4, "batch_size": 30, "random_state": 0, "checkpoint": tmp_path / "c"}
+
+    def miss(progress):
+        if progress.n_iter == 5:
+            source.missed.set()
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            DictionaryLearning(**params, callbacks=miss).fit(source)
+    finally:
+        source.back.set()
+    assert somf.load(tmp_path / "c").n_iter_ == 5
+    undisturbed = DictionaryLearning(4, batch_size=30, random_state=0).fit(toy)
+    assert_same_fit(DictionaryLearning(**params).fit(toy), undisturbed)
+
+
+def test_handlers_of_the_caller_are_called_and_restored(toy, tmp_path):
+    heard = []
+
+    def handler(signum, _):
+        heard.append(signum)
+
+    def send(progress):
+        if progress.n_iter == 2:
+            signal.raise_signal(signal.SIGTERM)
+            assert heard == []  # it has to wait for the end of the step
+
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        model = DictionaryLearning(4, checkpoint=tmp_path / "c", callbacks=send).fit(toy)
+        assert signal.getsignal(signal.SIGTERM) is handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert heard == [signal.SIGTERM]
+    assert model.n_samples_seen_ == 300
+
+
+def test_handlers_are_left_alone_without_a_checkpoint_and_in_other_threads(toy, tmp_path):
+    seen = []
+
+    def look(_):
+        seen.append(signal.getsignal(signal.SIGINT))
+
+    DictionaryLearning(4, callbacks=look).fit(toy)
+    model = DictionaryLearning(4, callbacks=look, checkpoint=tmp_path / "c")
+    thread = threading.Thread(target=model.fit, args=(toy,))
+    thread.start()
+    thread.join()
+    assert set(seen) == {signal.getsignal(signal.SIGINT)}
+    assert hasattr(model, "components_")
+
+
+def test_a_second_ctrl_c_does_not_wait(toy, tmp_path):
+    class Hanging(Source):
+        shape, dtype, n_calls = toy.shape, toy.dtype, 0
+
+        def rows(self, ids):
+            self.n_calls += 1
+            if self.n_calls == 5:
+                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
+                raise AssertionError("this would hang")
+            return toy[ids]
+
+    with pytest.raises(KeyboardInterrupt):
+        DictionaryLearning(4, checkpoint=tmp_path / "c").fit(Hanging())
+    somf.load(tmp_path / "c")
+
+
+@pytest.mark.parametrize("sample_ids", [None, np.arange(50)])
+def test_ctrl_c_never_leaves_half_a_step_of_partial_fit_in_the_model(toy, monkeypatch, sample_ids):
+    model = DictionaryLearning(4, reduction=2, batch_size=50, random_state=0)
+    expected = DictionaryLearning(4, reduction=2, batch_size=50, random_state=0)
+    update = somf.algorithm.dictionary.Dictionary.update
+
+    def interrupt(self, subset):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        update(self, subset)
+
+    monkeypatch.setattr(somf.algorithm.dictionary.Dictionary, "update", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(toy[:50], sample_ids=sample_ids)
+    monkeypatch.undo()
+    expected.partial_fit(toy[:50], sample_ids=sample_ids)
+    assert model.n_iter_ == 1
+    for name, array in expected._state.arrays().items():
+        np.testing.assert_array_equal(model._state.arrays()[name], array, err_msg=name)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

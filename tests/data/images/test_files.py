@@ -15,6 +15,7 @@ from somf.errors import (
     SeveralDatasetsError,
     UnknownKindError,
 )
+from tests.helpers.files import write_hdf5, write_zarr
 
 CUBE = np.random.default_rng(0).integers(1, 60_000, (9, 11, 4), dtype=np.uint16)
 CHANNELS = {"photometric": "minisblack", "planarconfig": "contig"}
@@ -48,19 +49,6 @@ def write_mat(path, **variables):
 
 def write_npy(path, image):
     np.save(path, image)
-    return path
-
-
-def write_hdf5(path, image, **options):
-    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
-    with h5py.File(path, "w") as file:
-        file.create_dataset("scene/cube", data=image, **options)
-    return path
-
-
-def write_zarr(path, image, **options):
-    zarr = pytest.importorskip("zarr", reason="Zarr needs somf[zarr]")
-    zarr.create_array(path, data=image, **options)
     return path
 
 
@@ -298,7 +286,7 @@ def test_the_fill_value_of_a_dataset_stands_for_no_data(tmp_path, kind):
         import h5py
 
         with h5py.File(path, "r+") as file:
-            file["scene/cube"].attrs["_FillValue"] = CUBE[:1, 0, 0]  # netCDF has arrays of one
+            file["group/X"].attrs["_FillValue"] = CUBE[:1, 0, 0]  # netCDF has arrays of one
     else:
         import zarr
 

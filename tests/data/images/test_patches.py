@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from somf import ImagePatches
+from somf import DictionaryLearning, ImagePatches
 from somf.errors import ParameterError
+from tests.helpers.source_contract import SourceContract
 
 IMAGE = np.random.default_rng(0).random((20, 30))
 CUBE = np.random.default_rng(0).random((20, 30, 5))
@@ -107,8 +108,27 @@ def test_bad_arguments_get_a_clear_error(args, message):
 
 
 def test_an_image_without_a_complete_patch_is_refused_by_fit():
-    from somf import DictionaryLearning
 
     patches = ImagePatches(IMAGE, 4, mask=np.zeros((20, 30), dtype=bool))
     with pytest.raises(ValueError, match="0 sample"):
         DictionaryLearning(3).fit(patches)
+
+
+class TestImagePatches(SourceContract):
+    def image(self, folder, image):
+        return image
+
+    def make(self, folder):
+        image = np.random.default_rng(0).random((6, 7, 2))
+        patches = np.array(
+            [image[i : i + 3, j : j + 2].ravel() for i in range(4) for j in range(6)]
+        )
+        patches -= patches.mean(axis=1, keepdims=True)
+        patches /= np.linalg.norm(patches, axis=1, keepdims=True)
+        return ImagePatches(self.image(folder, image), (3, 2)), patches
+
+
+class TestPatchesOfAFile(TestImagePatches):
+    def image(self, folder, image):
+        np.save(folder / "image.npy", image)
+        return folder / "image.npy"
