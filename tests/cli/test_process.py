@@ -16,6 +16,7 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 import somf
 from somf.data import as_source
 from tests.helpers.command_files import DATASETS, write_data, write_image, write_rows
+from tests.helpers.processes import run_python
 
 ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
 """The environment of the processes."""
@@ -248,9 +249,7 @@ def test_codes_that_ctrl_c_breaks_off_leave_nothing():
 
 def test_without_click_the_command_names_the_extra():
     program = "import sys; sys.modules['click'] = None; from somf.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120
-    )
+    done = run_python(program, check=False)
     assert done.returncode == 1
     assert done.stderr == (
         "The somf command needs click, which is not installed: pip install 'somf[cli]'.\n"

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from somf import NMF, DictionaryLearning, ImagePatches, SparsePCA
 from somf.data import Source, epoch_order
+from tests.helpers.sources import WatchedSource
 
 KINDS = pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA, NMF])
 
@@ -349,15 +350,6 @@ def test_inverse_transform_multiplies_codes_and_atoms(toy):
 
 @pytest.mark.parametrize("init", ["random", np.eye(4, 40)], ids=["random", "given"])
 def test_atoms_that_are_no_samples_are_made_without_reading_any(init):
-    class Watched(Source):
-        is_in_memory = True
-        shape, dtype = (200, 40), np.dtype(float)
-        X, n_read = sparse_data(), 0
-
-        def rows(self, ids):
-            self.n_read += len(ids)
-            return self.X[ids]
-
-    source = Watched()
+    source = WatchedSource(sparse_data(), is_in_memory=True)
     DictionaryLearning(4, init=init, random_state=0).fit(source)
-    assert source.n_read == 200
+    assert source.n_rows == 200

@@ -3,8 +3,6 @@
 import gc
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from somf.data import as_source
 from somf.kernels import kernels_for
 from somf.training.start import start
 from tests.helpers.gpu import NEEDS_CUDA, NEEDS_GPU
+from tests.helpers.processes import run_python
 
 K, P = 4, 14
 VARIANTS = {
@@ -137,13 +136,7 @@ print(json.dumps([model.device, model.transform(X).tolist(), model.partial_fit(X
 def run_without_interpreter(script, *arguments):
     environment = {name: os.environ[name] for name in os.environ if name != "TRITON_INTERPRET"}
     environment["CUDA_VISIBLE_DEVICES"] = ""
-    return subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    return run_python(script, *arguments, env=environment)
 
 
 WITHOUT = """

@@ -1,12 +1,12 @@
 """Bounds on memory, measured in a process of their own."""
 
 import os
-import subprocess
-import sys
 import textwrap
 
 import numpy as np
 import pytest
+
+from tests.helpers.processes import run_python
 
 pytestmark = pytest.mark.skipif(
     not os.access("/proc/self/clear_refs", os.W_OK),
@@ -36,10 +36,7 @@ def peak_growth(program: str) -> int:
     print(status("VmHWM") - before)
     """
     code = textwrap.dedent(harness).format(program=textwrap.dedent(program).strip())
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
-    )
-    return int(done.stdout)
+    return int(run_python(code).stdout)
 
 
 @pytest.mark.parametrize("reduction", [1, 12])

@@ -36,18 +36,6 @@ class Trouble:
             self.happen()
 
 
-class TroubledSource(Source):
-    """An array whose reads may meet with trouble."""
-
-    def __init__(self, X, trouble, is_in_memory):
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-        self.trouble, self.is_in_memory = trouble, is_in_memory
-
-    def rows(self, ids):
-        self.trouble.call()
-        return self.X[ids]
-
-
 def sklearn_clone(model):
     return type(model)(**model.get_params(deep=False))
 

@@ -4,19 +4,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning
-from somf.data import Source
-
-
-class CountedSource(Source):
-    """Counts how often rows are read."""
-
-    def __init__(self, X):
-        self.X, self.shape, self.dtype = X, X.shape, X.dtype
-        self.n_read = 0
-
-    def rows(self, ids):
-        self.n_read += len(ids)
-        return self.X[ids]
+from tests.helpers.sources import WatchedSource
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +28,6 @@ def test_a_measurement_is_what_separate_passes_find(model, toy, with_gap):
 
 
 def test_every_sample_is_read_once(model, toy):
-    source = CountedSource(toy)
+    source = WatchedSource(toy)
     model.measure(source)
-    assert source.n_read == 300
+    assert source.n_rows == 300

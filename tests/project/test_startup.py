@@ -1,20 +1,16 @@
 """Imports are light, and compiled kernels are cached."""
 
 import logging
-import subprocess
-import sys
 from contextlib import nullcontext
 
 from somf import DictionaryLearning
 from somf.kernels.cpu import jit
+from tests.helpers.processes import run_python
 
 
 def run(program: str) -> str:
     """Return the output of a program that runs in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120
-    )
-    return done.stdout.strip()
+    return run_python(program).stdout.strip()
 
 
 def test_importing_somf_does_not_import_slow_or_optional_libraries():

@@ -10,6 +10,7 @@ import pytest
 
 from somf import DictionaryLearning
 from somf.callbacks import Progress, progress_bar
+from tests.helpers.processes import run_python
 
 
 class Notebook:
@@ -110,12 +111,8 @@ X = np.random.default_rng(0).standard_normal((200, 10))
 def test_nothing_is_logged_to_the_terminal_unless_logging_is_configured():
     program = f"{FIT}somf.DictionaryLearning(4).fit(X)"
     with_logging = f"import logging; logging.basicConfig(level=logging.INFO){program}"
-    silent, logged = (
-        subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
-        for text in (program, with_logging)
-    )
-    assert silent.stderr == ""
-    assert "200 samples" in logged.stderr
+    assert run_python(program).stderr == ""
+    assert "200 samples" in run_python(with_logging).stderr
 
 
 INTERRUPTED_FIT = f"""

@@ -8,16 +8,10 @@ import pytest
 import somf
 from somf import Checkpoint, DictionaryLearning
 from somf.callbacks import EarlyStopping
-from somf.data import Source, epoch_order
-from tests.helpers.fits import (
-    StopError,
-    StuckSource,
-    Trouble,
-    TroubledSource,
-    assert_same_fit,
-    full_disk,
-)
+from somf.data import epoch_order
+from tests.helpers.fits import StopError, Trouble, assert_same_fit, full_disk
 from tests.helpers.problems import planted
+from tests.helpers.sources import WatchedSource, failing_at
 
 DATA = planted(72, 12, 4, noise=0.3)[0].astype("float32")
 
@@ -28,9 +22,9 @@ def fail():
 
 def fit(trouble, is_in_memory, validation, record_every, **params):
     """Fit with early stopping, which depends on every record; count all calls."""
-    X = TroubledSource(DATA[:60], trouble, is_in_memory)
+    X = WatchedSource(DATA[:60], trouble.call, is_in_memory)
     if validation == "source":
-        validation = TroubledSource(DATA[60:], trouble, is_in_memory)
+        validation = WatchedSource(DATA[60:], trouble.call, is_in_memory)
     model = DictionaryLearning(
         3,
         reduction=2,
@@ -84,14 +78,8 @@ def test_a_fit_that_failed_at_every_call_in_turn_ends_as_if_it_had_not(tmp_path)
 
 
 def test_an_error_of_validation_data_writes_a_checkpoint(toy, tmp_path):
-    class FailingSource(StuckSource):
-        def rows(self, ids):
-            self.left -= 1
-            if self.left < 0:
-                raise StopError
-            return self.X[ids]
-
-    validation = FailingSource(toy[:50], 1 + 2)  # fingerprint, two records
+    # The first read is for the fingerprint, the next two are records.
+    validation = WatchedSource(toy[:50], failing_at(4, StopError))
     model = DictionaryLearning(4, batch_size=30, record_every=90, checkpoint=tmp_path / "c")
     with pytest.raises(StopError) as caught:
         model.fit(toy, validation=validation)
@@ -129,17 +117,8 @@ def test_a_row_that_is_not_finite_is_named_and_what_was_learned_before_is_kept(
 
 
 def test_an_error_of_a_source_leaves_a_checkpoint_of_the_state_before(toy, tmp_path):
-    class Flaky(Source):
-        shape, dtype, n_calls = toy.shape, toy.dtype, 0
-
-        def rows(self, ids):
-            self.n_calls += 1
-            if self.n_calls == 7:
-                raise OSError("the disk is gone")
-            return toy[ids]
-
     params = {"n_components": 4, "batch_size": 30, "random_state": 0}
-    source = Flaky()
+    source = WatchedSource(toy, failing_at(7, OSError("the disk is gone")))
     with pytest.raises(OSError, match="the disk is gone"):
         DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(source)
     # One call for the fingerprint, one for the initial atoms, four steps.

@@ -12,11 +12,11 @@ import pytest
 import somf
 from somf import Checkpoint, DictionaryLearning
 from somf.algorithm.solver import Solver
-from somf.data import Source
 from somf.persistence import tensorfile
 from somf.training import checkpoint, fitting
-from tests.helpers.fits import StuckSource, Trouble, TroubledSource, assert_same_fit
+from tests.helpers.fits import StuckSource, Trouble, assert_same_fit
 from tests.helpers.problems import planted
+from tests.helpers.sources import WatchedSource
 
 DATA = planted(48, 12, 4)[0]
 ENDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
@@ -177,7 +177,7 @@ def test_ctrl_c_at_any_read_ends_the_fit(tmp_path, caplog, has_checkpoint, param
         caplog.clear()
         trouble = Trouble(lambda: signal.raise_signal(signal.SIGINT), n)
         try:
-            fit(TroubledSource(DATA, trouble, is_in_memory=True), checkpoint=path, **params)
+            fit(WatchedSource(DATA, trouble.call, is_in_memory=True), checkpoint=path, **params)
         except KeyboardInterrupt:
             assert trouble.n_calls == n  # at once
         else:
@@ -229,7 +229,7 @@ def compile_and_interrupt():
 @pytest.mark.parametrize("has_checkpoint", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])  # fingerprint or initial atoms, …, loop
 def test_ctrl_c_while_kernels_are_compiled_is_not_lost(tmp_path, caplog, has_checkpoint, n):
-    X = TroubledSource(DATA, Trouble(compile_and_interrupt, n), is_in_memory=True)
+    X = WatchedSource(DATA, Trouble(compile_and_interrupt, n).call, is_in_memory=True)
     with pytest.raises(KeyboardInterrupt):
         fit(X, checkpoint=tmp_path / "c" if has_checkpoint else None)
     assert ("resumes from it" in caplog.text) == (has_checkpoint and n > 2)
@@ -320,19 +320,14 @@ def test_handlers_are_left_alone_without_a_checkpoint_and_in_other_threads(toy, 
 
 
 def test_a_second_ctrl_c_does_not_wait(toy, tmp_path):
-    class Hanging(Source):
-        shape, dtype, n_calls = toy.shape, toy.dtype, 0
-
-        def rows(self, ids):
-            self.n_calls += 1
-            if self.n_calls == 5:
-                signal.raise_signal(signal.SIGINT)
-                signal.raise_signal(signal.SIGINT)
-                raise AssertionError("this would hang")
-            return toy[ids]
+    def hang(number):
+        if number == 5:
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("this would hang")
 
     with pytest.raises(KeyboardInterrupt):
-        DictionaryLearning(4, checkpoint=tmp_path / "c").fit(Hanging())
+        DictionaryLearning(4, checkpoint=tmp_path / "c").fit(WatchedSource(toy, hang))
     somf.load(tmp_path / "c")
 
 

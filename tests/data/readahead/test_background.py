@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning
-from somf.data import Loader, Source, as_source
+from somf.data import Loader, as_source
 from somf.data.readahead.background import read_ahead
 from somf.errors import NotFiniteError
+from tests.helpers.sources import WatchedSource, failing_at
 
 
 @pytest.fixture(autouse=True)
@@ -89,24 +90,13 @@ def test_an_error_of_the_consumer_ends_the_thread():
 # A fit that reads in the background
 
 
-class OnDisk(Source):
-    """Not in memory; raises an error at the given read."""
-
-    shape, dtype = (300, 60), np.dtype(float)
-
-    def __init__(self, X, breaks_at=None):
-        self.X, self.breaks_at, self.n_reads, self.threads = X, breaks_at, 0, set()
-
-    def rows(self, ids):
-        self.n_reads += 1
-        self.threads.add(threading.current_thread().name)
-        if self.n_reads == self.breaks_at:
-            raise OSError("the disk is gone")
-        return self.X[ids]
+def on_disk(X, breaks_at=None):
+    """Return a source that is not in memory, and fails at the given read."""
+    return WatchedSource(X, failing_at(breaks_at, OSError("the disk is gone")))
 
 
 def test_a_fit_that_reads_ahead_gives_the_same_dictionary(toy):
-    source = OnDisk(toy)
+    source = on_disk(toy)
     model = DictionaryLearning(4, n_epochs=3, random_state=0).fit(source, validation=toy)
     assert any(name.startswith("somf-reader") for name in source.threads)
     expected = DictionaryLearning(4, n_epochs=3, random_state=0).fit(toy, validation=toy)
@@ -121,7 +111,7 @@ def test_an_error_of_a_source_in_the_background_is_raised_by_fit(toy, breaks_at)
         4, batch_size=30, n_epochs=2, callbacks=[lambda p: seen.append(p.n_iter)], random_state=0
     )
     with pytest.raises(OSError, match="the disk is gone"):
-        model.fit(OnDisk(toy, breaks_at))
+        model.fit(on_disk(toy, breaks_at))
     assert len(seen) == max(breaks_at - 2, 0)  # the first read is for the initial atoms
 
 
@@ -132,7 +122,7 @@ def test_nan_is_reported_after_all_minibatches_before_it(toy):
     model = DictionaryLearning(
         4, init="random", batch_size=30, callbacks=[lambda p: seen.append(p.n_iter)], random_state=0
     )
-    source = OnDisk(X)
+    source = on_disk(X)
     with pytest.raises(NotFiniteError, match="got NaN in row 100") as caught:
         model.fit(source)
     assert (caught.value.name, caught.value.row) == ("X", 100)
@@ -143,7 +133,7 @@ def test_nan_is_reported_after_all_minibatches_before_it(toy):
 
 def test_a_fit_that_is_stopped_early_leaves_no_thread(toy):
     model = DictionaryLearning(4, batch_size=10, callbacks=[lambda p: p.n_iter == 3])
-    assert model.fit(OnDisk(toy)).n_iter_ == 3
+    assert model.fit(on_disk(toy)).n_iter_ == 3
 
 
 def test_a_callback_that_raises_leaves_no_thread(toy):
@@ -151,7 +141,7 @@ def test_a_callback_that_raises_leaves_no_thread(toy):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        DictionaryLearning(4, batch_size=10, callbacks=[interrupt]).fit(OnDisk(toy))
+        DictionaryLearning(4, batch_size=10, callbacks=[interrupt]).fit(on_disk(toy))
     # The thread has ended although the traceback still refers to the iterator.
     assert caught.value is not None
     assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]
@@ -162,7 +152,7 @@ def test_transform_and_objective_read_ahead_and_leave_no_thread(toy, monkeypatch
     model = DictionaryLearning(4, random_state=0).fit(toy)
     for breaks_at in (None, 1, 3):
         for call in (model.transform, model.objective, model.stationarity_gap):
-            source = OnDisk(toy, breaks_at)
+            source = on_disk(toy, breaks_at)
             if breaks_at is None:
                 call(source)
                 assert all(name.startswith("somf-reader") for name in source.threads)
@@ -170,7 +160,7 @@ def test_transform_and_objective_read_ahead_and_leave_no_thread(toy, monkeypatch
                 with pytest.raises(OSError, match="the disk is gone"):
                     call(source)
     with pytest.raises(ZeroDivisionError) as caught:  # noqa: PT012 (it is a loop)
-        for _ in Loader(OnDisk(toy), toy.dtype).chunks(np.arange(300)):
+        for _ in Loader(on_disk(toy), toy.dtype).chunks(np.arange(300)):
             raise ZeroDivisionError
     assert caught.value is not None
     assert not [t for t in threading.enumerate() if t.name.startswith("somf-reader")]

@@ -2,7 +2,6 @@
 
 import mmap
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -12,6 +11,7 @@ from somf import DictionaryLearning, ImagePatches
 from somf.data import Loader, as_source, open_source
 from somf.data.readahead.memory_map import CAN_PREFETCH
 from somf.errors import DamagedFileError, NotFiniteError
+from tests.helpers.processes import run_python
 
 pytestmark = pytest.mark.skipif(
     not CAN_PREFETCH or not hasattr(os, "posix_fadvise"), reason="the system cannot prefetch"
@@ -275,13 +275,7 @@ except DamagedFileError as error:
 )
 def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path, kind):
     np.save(tmp_path / "X.npy", np.random.default_rng(0).random((4000, 9)))
-    done = subprocess.run(
-        [sys.executable, "-c", CUT, os.fspath(tmp_path / "X.npy"), kind],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_python(CUT, tmp_path / "X.npy", kind)
     assert "is damaged: its end has been cut off." in done.stdout
 
 

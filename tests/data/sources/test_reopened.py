@@ -2,14 +2,13 @@
 
 import errno
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from somf.data import open_source
 from somf.errors import DamagedFileError, MissingFileError
+from tests.helpers.processes import run_python
 
 resource = pytest.importorskip("resource", reason="the system has no limit on descriptors")
 
@@ -60,13 +59,7 @@ def test_more_files_than_may_be_open_can_be_stacked(tmp_path, kind, chunks, n_fi
     for number, row in enumerate(X[:n_files]):
         write(tmp_path / "files", kind, number, row[None], chunks)
     pattern = os.fspath(tmp_path / "files" / "*")
-    done = subprocess.run(
-        [sys.executable, "-c", FIT, pattern, tmp_path / "expected.npy", str(limit)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run_python(FIT, pattern, tmp_path / "expected.npy", limit)
 
 
 @pytest.fixture
@@ -158,12 +151,7 @@ def test_too_many_open_files_are_not_called_damage(tmp_path, kind, when):
     for other in ("npy", "HDF5"):
         write(tmp_path, other, 0, X, (10, 4))
     path = {"npy": "0000.npy", "HDF5": "0000.h5"}.get(kind, f"{kind}.zarr")
-    done = subprocess.run(
-        [sys.executable, "-c", ERRORS, tmp_path / path, when, tmp_path / "Zarr.zarr"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_python(ERRORS, tmp_path / path, when, tmp_path / "Zarr.zarr", check=False)
     assert done.stdout.split() == [str(errno.EMFILE)], done.stdout + done.stderr
 
 
