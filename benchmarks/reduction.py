@@ -99,7 +99,7 @@ def history(kind: type, data: Any, name: str, epochs: float, seed: int) -> dict[
     return found
 
 
-def first_look(kind: type, data: Any, seed: int) -> float:
+def first_probe(kind: type, data: Any, seed: int) -> float:
     """Return the relative extra cost of codes from a twelfth of the features at the start."""
     train, _, params = data
     model = kind(**params, reduction="auto")
@@ -177,16 +177,16 @@ def main() -> None:
         "close": CLOSE,
         "close without penalty": CLOSE_WITHOUT_PENALTY,
     }
-    result |= {"first look": {}, "data": {}}
+    result |= {"first probe": {}, "data": {}}
     if options.data:
         result = json.loads(options.output.read_text())
     for name, (kind, source, epochs) in sources.items():
         if options.data and name not in options.data:
             continue
         data = source()
-        looks = [first_look(kind, data, seed) for seed in range(options.seeds)]
-        result["first look"][name] = looks
-        print(f"{name:<18} extra cost of codes at the start:", *(f"{x:.2%}" for x in looks))
+        probes = [first_probe(kind, data, seed) for seed in range(options.seeds)]
+        result["first probe"][name] = probes
+        print(f"{name:<18} extra cost of codes at the start:", *(f"{x:.2%}" for x in probes))
         found = result["data"][name] = compare(kind, data, epochs, options.seeds)
         for r, row in found.items():
             print(f"{name:<18} r={r:<14}", *row["iterations"], "iterations,", row["seconds"], "s")

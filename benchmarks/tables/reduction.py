@@ -17,11 +17,11 @@ def seconds(results: dict[str, Any]) -> str:
     )
 
 
-def first_look(results: dict[str, Any]) -> str:
+def first_probe(results: dict[str, Any]) -> str:
     """Return the extra cost of codes from a mask at the start."""
     return table(
         ("data", "extra cost of codes from a twelfth of the features"),
-        ((name, _range(costs)) for name, costs in results["first look"].items()),
+        ((name, _range(costs)) for name, costs in results["first probe"].items()),
     )
 
 
