@@ -41,8 +41,8 @@ def test_docstring_and_signature_agree(name):
 
 
 def test_choices_are_those_that_are_checked():
-    assert tuple(OPTIONS["masks"].type.choices) == config.MASKS
-    assert tuple(OPTIONS["surrogate"].type.choices) == config.SURROGATES
+    assert tuple(OPTIONS["masks"].type.choices) == get_args(config.MaskKind)
+    assert tuple(OPTIONS["surrogate"].type.choices) == get_args(config.SurrogateKind)
     assert tuple(OPTIONS["code_estimator"].type.choices) == get_args(config.CodeEstimator)
     assert OPTIONS["init"].metavar == "|".join([*get_args(config.InitialAtoms), "FILE"])
     assert tuple(OPTIONS["device"].type.choices) == get_args(config.Device)
