@@ -79,7 +79,12 @@ def everything_from(terminal):
 
 def end(process, code=0):
     """Wait for a command to end; return its stdout and stderr."""
-    out, errors = process.communicate(timeout=TIMEOUT)
+    try:
+        out, errors = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()  # closes its pipes
+        raise
     assert process.returncode == code, errors
     assert "Traceback" not in (errors or "")
     return out, errors

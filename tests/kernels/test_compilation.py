@@ -7,6 +7,7 @@ import sys
 from tests.helpers.gpu import NEEDS_CUDA
 
 COMPILE = """
+import inspect
 import itertools
 import triton
 from triton.backends.compiler import GPUTarget
@@ -18,7 +19,11 @@ from somf.data.cuda import rows as cuda_rows
 
 def compile(kernel, types, constants, n_warps):
     signature = dict(types) | {name: "constexpr" for name in constants}
-    source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    if "constexprs" in inspect.signature(ASTSource).parameters:
+        source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+    else:  # Triton before 3.3, which needs the arguments in their order
+        types = {name: types[name] for name in kernel.arg_names if name in types}
+        source = ASTSource(fn=kernel, signature=types, constants=constants)
     triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": n_warps})
 
 for real in ("*fp32", "*fp64"):

@@ -248,6 +248,16 @@ def test_a_picture_that_promises_more_than_it_holds_is_refused(tmp_path):
         open_image(path)
 
 
+def test_a_mat_file_that_fills_the_memory_is_refused_by_the_size_of_its_numbers(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("somf.data.formats.checks.SMALL", 1)
+    path = write_mat(tmp_path / "x.mat", scene=np.zeros((100, 100)))
+    assert 100 * 100 < 64 * path.stat().st_size < 8 * 100 * 100
+    with pytest.raises(DamagedFileError, match="80,000 bytes of data would be read into memory"):
+        open_image(path)
+
+
 @pytest.mark.parametrize("kind", ["h5", "zarr"])
 def test_a_file_without_an_image_is_named(tmp_path, kind):
     write = write_hdf5 if kind == "h5" else write_zarr

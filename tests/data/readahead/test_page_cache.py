@@ -211,6 +211,7 @@ def test_a_mapped_image_that_was_cut_short_is_named(tmp_path):
 CUT = """
 import mmap, os, sys
 import numpy as np
+import scipy.sparse
 from somf import DictionaryLearning
 from somf.data import Loader, as_source, open_source
 from somf.data.readahead.memory_map import Mapping
@@ -224,6 +225,9 @@ if kind == "map":
     X = np.frombuffer(mapped, offset=128).reshape(4000, 9)
 elif kind == "output":
     X = np.load(path, mmap_mode="r+")[:, :3]
+elif kind.startswith("sparse"):
+    entries = np.load(path, mmap_mode="r").ravel()
+    X = scipy.sparse.csr_array((entries, np.tile(np.arange(9), 4000), np.arange(0, 36001, 9)))
 else:
     X = np.load(path, mmap_mode="r+" if "writable" in kind else "r")
 source = as_source(X.T if "transposed" in kind else X)
@@ -271,6 +275,8 @@ except DamagedFileError as error:
         "renamed rows stream",
         "map",
         "output",
+        "sparse",
+        "sparse stream",
     ],
 )
 def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path, kind):

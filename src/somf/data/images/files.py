@@ -31,6 +31,14 @@ DIMENSIONS = (2, 3)
 BAND_BYTES = 2**26
 """Bytes of a stored image that are unpacked at once."""
 
+MATLAB_TYPES = {
+    "single": "float32",
+    "double": "float64",
+    "logical": "bool",
+    **{f"{sign}int{bits}": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""NumPy's types for the classes of MATLAB that are real numbers."""
+
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 """The first bytes of an HDF5 file, or those after its user block."""
 
@@ -210,11 +218,15 @@ def _mat(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, N
         stored = open_dataset(path, dataset, DIMENSIONS, allow_external)
         check_memory(path, stored.nbytes, CONVERT)
         return np.ascontiguousarray(_unpacked(stored, external_files(stored)).T), None
-    shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
-    name = choose(path, list(shapes), dataset, DIMENSIONS)
-    if name not in shapes:
-        raise not_in_file(path, name, list(shapes))
-    check_memory(path, prod(shapes[name]), CONVERT)  # of at least one byte each
+    sizes = {
+        name: prod(shape) * np.dtype(MATLAB_TYPES[kind]).itemsize
+        for name, shape, kind in whosmat(path)
+        if kind in MATLAB_TYPES and len(shape) in DIMENSIONS and min(shape) > 1
+    }
+    name = choose(path, list(sizes), dataset, DIMENSIONS)
+    if name not in sizes:
+        raise not_in_file(path, name, list(sizes))
+    check_memory(path, sizes[name], CONVERT)
     # In MATLAB's column-major order the channels of a pixel are far from each other.
     return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
 
@@ -223,11 +235,6 @@ def _is_hdf5(path: str) -> bool:
     with open(path, "rb") as file:
         start = file.read(520)  # MATLAB writes a banner of 512 bytes first, other programs may not
     return start.startswith((b"MATLAB 7.3", HDF5_SIGNATURE)) or start.endswith(HDF5_SIGNATURE)
-
-
-def _is_cube(shape: tuple[int, ...], kind: str) -> bool:
-    is_real = kind in ("single", "double", "logical") or kind.lstrip("u").startswith("int")
-    return len(shape) in DIMENSIONS and min(shape) > 1 and is_real
 
 
 def _pixels(path: str, *_: Any) -> tuple[Array, None]:

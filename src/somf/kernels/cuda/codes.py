@@ -194,16 +194,19 @@ def _minimise(
     g = b - _times_gram(G, a, index, k, nonzero_index, nonzero_value, K)
     bound = _coefficient_bound(sq, l1, l2, HAS_L1, HAS_L2)
     n_rounds = 0
+    n_since_newton = 0
     running = max_rounds > 0
     while running:
         a, g = _update_round(G, g, a, index, k, diagonal, curvature, l1, bound, POSITIVE)
         n_rounds += 1
+        n_since_newton += 1
         f, distance = _certificate(b, g, a, diagonal, sq, l1, l2, POSITIVE, HAS_L1, HAS_L2)
         change = _best_values(g, a, diagonal, curvature, l1, bound, POSITIVE) - a
         is_moving = tl.max(tl.abs(change), axis=0) > 4 * eps * tl.max(tl.abs(a), axis=0)
         is_open = (tol == 0) | (distance > tol * f + eps * sq)
         running = is_moving & is_open & (n_rounds < max_rounds)
-        if running & (n_rounds % ROUNDS_PER_NEWTON_STEP == 0):
+        if running & (n_since_newton == ROUNDS_PER_NEWTON_STEP):
+            n_since_newton = 0
             a = _newton_step(
                 G, g, a, index, k, l1, l2, bound, diagonal, eps, nonzero_index, nonzero_value, K
             )
