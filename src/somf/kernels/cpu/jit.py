@@ -1,22 +1,51 @@
 """The Numba compiler settings of all kernels, and a timer for compilation."""
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 from numba import njit
 from numba.core import event
 
+logger = logging.getLogger("somf")
+
 Function = TypeVar("Function", bound=Callable[..., object])
 """The function to compile."""
 
 
-def jit(function: Function) -> Function:
-    """Compile a serial function that releases the GIL and may reorder floating-point sums."""
-    compiled: Function = njit(
-        cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz", "arcp"}
-    )(function)
+FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
+"""Sums may be reordered; NaN and infinity keep their meaning."""
+
+
+def jit(function: Function, *, parallel: bool = False) -> Function:
+    """Compile a function that releases the GIL and may reorder floating-point sums.
+
+    Machine code is cached on disk. Where Numba finds no folder that it can write to, it compiles
+    anew in every process.
+
+    Parameters
+    ----------
+    function : callable
+    parallel : bool
+        Whether threads share its loops over `prange`.
+    """
+    options = {"nogil": True, "parallel": parallel, "fastmath": FASTMATH}
+    try:
+        compiled: Function = njit(cache=True, **options)(function)
+    except RuntimeError:  # Numba has looked for a folder when the function was defined
+        _log_missing_cache()
+        compiled = njit(**options)(function)
     return compiled
+
+
+@cache
+def _log_missing_cache() -> None:
+    logger.info(
+        "Numba can write neither beside somf nor in its cache folder, so that kernels are compiled "
+        "in every process. Set NUMBA_CACHE_DIR to a folder that can be written to."
+    )
 
 
 @contextmanager

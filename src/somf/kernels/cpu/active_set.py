@@ -1,0 +1,240 @@
+"""The active-set method for one code (feature-sign search, Lee et al., 2007).
+
+On the support, with fixed signs, the objective is a quadratic, whose minimum is the solution of one
+linear system. A Cholesky factor of G + l2 I on the support is kept while atoms enter and leave.
+g = β − Gα tells which atom enters next: the one that violates |g| ≤ l1 most.
+"""
+
+import math
+
+import numpy as np
+
+from somf.kernels.cpu.certificate import certificate, largest_coordinate
+from somf.kernels.cpu.jit import jit
+from somf.typing import Array, Ints
+
+FIRST_CAPACITY = 32
+"""Atoms for which the Cholesky factor has room at first; it grows when it must."""
+
+SINGULAR = 1e-7
+"""A pivot below this fraction of its diagonal entry counts as zero: the atom depends on others."""
+
+STEPS_PER_ATOM = 4
+"""Steps per atom of the dictionary after which the method gives up."""
+
+SOLVED, FAILED = 0, 1
+
+
+@jit
+def solve(
+    G: Array,
+    beta: Array,
+    sq_norm: float,
+    l1: float,
+    l2: float,
+    positive: bool,
+    tol: float,
+    a: Array,
+    g: Array,
+    support: Ints,
+    step: Array,
+    factor: Array,
+) -> tuple[bool, Array]:
+    """Solve one code; `a`, the code, and g = β − Gα are overwritten.
+
+    There is at least one step, so that every visit improves a warm start however loose the
+    tolerance.
+
+    Parameters
+    ----------
+    G : ndarray of shape (k, k)
+    beta : ndarray of shape (k,)
+    sq_norm, l1, l2 : float
+    positive : bool
+    tol : float
+        Relative duality gap at which to stop.
+    a : ndarray of shape (k,), overwritten
+        A start on entry, the solution on return.
+    g : ndarray of shape (k,), overwritten
+    support : ndarray of int of shape (k + 1,), overwritten
+    step : ndarray of float64 of shape (k + 1,), overwritten
+    factor : ndarray of float64 of shape (m, m), overwritten
+        Buffers.
+
+    Returns
+    -------
+    is_solved : bool
+        False if atoms of the support depend on each other, or if there is no minimum.
+    factor : ndarray
+        The buffer, which may have had to grow.
+    """
+    k, eps = len(beta), np.finfo(beta.dtype).eps
+    bound = largest_coordinate(sq_norm, l1, l2)
+    m, factor = _warm_start(G, beta, l2, a, g, support, factor)
+    if m < 0:
+        return False, factor
+    slack = 8 * eps * math.sqrt(sq_norm)
+    last_removed, is_first = -1, True
+    for _ in range(STEPS_PER_ATOM * k):
+        if m > 0:
+            m, last_removed = _minimise(G, l1, l2, a, g, support, m, step, factor, last_removed)
+            for i in range(m):
+                if not abs(a[support[i]]) <= bound:
+                    return False, factor
+        entering = _most_violated(G, g, a, l1 + slack, l2, positive)
+        if entering < 0:
+            return True, factor
+        if tol > 0 and not is_first:
+            objective, gap = certificate(G, beta, g, a, sq_norm, l1, l2, positive)
+            if gap <= tol * objective + eps * sq_norm:
+                return True, factor
+        if entering == last_removed:  # rounding alone moves it in and out
+            return True, factor
+        if m == len(factor):
+            factor = _grown(factor)
+        if not _append(G, l2, support, m, entering, factor):
+            return False, factor
+        support[m] = entering
+        m += 1
+        is_first = False
+    return False, factor
+
+
+@jit
+def _warm_start(
+    G: Array, beta: Array, l2: float, a: Array, g: Array, support: Ints, factor: Array
+) -> tuple[int, Array]:
+    """Set `g`, the support and its factor from a code; return the size of the support, −1 if bad."""
+    for j in range(len(beta)):
+        g[j] = beta[j]
+    m = 0
+    for j in range(len(beta)):
+        if a[j] == 0:
+            continue
+        if m == len(factor):
+            factor = _grown(factor)
+        if not _append(G, l2, support, m, j, factor):
+            return -1, factor
+        support[m] = j
+        m += 1
+        for n in range(len(beta)):
+            g[n] -= a[j] * G[j, n]
+    return m, factor
+
+
+@jit
+def _most_violated(
+    G: Array, g: Array, a: Array, threshold: float, l2: float, positive: bool
+) -> int:
+    """Return the atom outside of the support with the largest |g| above a threshold; −1 if none."""
+    best, largest = -1, threshold
+    for j in range(len(g)):
+        size = g[j] if positive else abs(g[j])
+        if size > largest and a[j] == 0 and G[j, j] + l2 > 0:
+            best, largest = j, size
+    return best
+
+
+@jit
+def _minimise(
+    G: Array,
+    l1: float,
+    l2: float,
+    a: Array,
+    g: Array,
+    support: Ints,
+    m: int,
+    step: Array,
+    factor: Array,
+    last_removed: int,
+) -> tuple[int, int]:
+    """Minimise over the support with fixed signs; an atom that reaches zero leaves the support.
+
+    Return the size of the support, and the atom that has left it last.
+    """
+    while m > 0:
+        for i in range(m):
+            j = support[i]
+            sign = math.copysign(1.0, a[j] if a[j] != 0 else g[j])
+            step[i] = g[j] - l2 * a[j] - l1 * sign
+        _solve_factored(factor, m, step)
+        length, blocking = 1.0, -1
+        for i in range(m):
+            j = support[i]
+            if a[j] == 0 and step[i] * g[j] <= 0:  # it has entered for nothing but rounding
+                length, blocking = 0.0, i
+            elif a[j] * (a[j] + step[i]) < 0 and -a[j] / step[i] < length:
+                length, blocking = -a[j] / step[i], i
+        for i in range(m):
+            j = support[i]
+            old = a[j]
+            a[j] = 0 if i == blocking else old + length * step[i]
+            change = a[j] - old
+            if change != 0:
+                for n in range(len(g)):
+                    g[n] -= change * G[j, n]
+        if blocking < 0:
+            break
+        last_removed = support[blocking]
+        _remove(factor, m, blocking)
+        for i in range(blocking, m - 1):
+            support[i] = support[i + 1]
+        m -= 1
+    return m, last_removed
+
+
+@jit
+def _append(G: Array, l2: float, support: Ints, m: int, entering: int, factor: Array) -> bool:
+    """Add an atom to the factor; return False if it depends on those of the support."""
+    for i in range(m):
+        total = np.float64(G[entering, support[i]])
+        for n in range(i):
+            total -= factor[i, n] * factor[m, n]
+        factor[m, i] = total / factor[i, i]
+    diagonal = G[entering, entering] + l2
+    pivot = diagonal
+    for n in range(m):
+        pivot -= factor[m, n] * factor[m, n]
+    if not pivot > SINGULAR * diagonal:
+        return False
+    factor[m, m] = math.sqrt(pivot)
+    return True
+
+
+@jit
+def _remove(factor: Array, m: int, at: int) -> None:
+    """Remove an atom from the factor, by Givens rotations that restore its triangle."""
+    for i in range(at, m - 1):
+        for n in range(i + 2):
+            factor[i, n] = factor[i + 1, n]
+    for i in range(at, m - 1):
+        a, b = factor[i, i], factor[i, i + 1]
+        length = math.hypot(a, b)
+        c, s = a / length, b / length
+        for n in range(i, m - 1):
+            x, y = factor[n, i], factor[n, i + 1]
+            factor[n, i] = c * x + s * y
+            factor[n, i + 1] = c * y - s * x
+
+
+@jit
+def _solve_factored(factor: Array, m: int, x: Array) -> None:
+    """Solve L Lᵀ y = x in place."""
+    for i in range(m):
+        total = x[i]
+        for n in range(i):
+            total -= factor[i, n] * x[n]
+        x[i] = total / factor[i, i]
+    for i in range(m - 1, -1, -1):
+        x[i] /= factor[i, i]
+        for n in range(i):
+            x[n] -= factor[i, n] * x[i]
+
+
+@jit
+def _grown(factor: Array) -> Array:
+    """Return a copy of a factor with room for twice as many atoms."""
+    m = len(factor)
+    grown = np.empty((2 * m, 2 * m))
+    grown[:m, :m] = factor
+    return grown

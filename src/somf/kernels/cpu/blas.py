@@ -1,0 +1,80 @@
+"""Matrix products inside compiled functions, by SciPy's BLAS, on the thread that calls them.
+
+NumPy's ``np.dot`` inside Numba needs contiguous arrays and makes a new result. The BLAS routine
+itself takes rows with any distance between them and adds to an existing result, so that no slice of
+a minibatch has to be copied.
+"""
+
+from typing import Any
+
+import llvmlite.binding
+import numpy as np
+from numba import types
+from numba.extending import get_cython_function_address, overload
+
+from somf.typing import Array
+
+_POINTERS = types.void(*[types.intp] * 13)
+
+
+def _external(kind: str) -> Any:
+    """Make a BLAS routine known to compiled code, by a name, so that Numba can cache its callers."""
+    symbol = f"somf_{kind}gemm"
+    address = get_cython_function_address("scipy.linalg.cython_blas", f"{kind}gemm")
+    llvmlite.binding.add_symbol(symbol, address)
+    return types.ExternalFunction(symbol, _POINTERS)
+
+
+_sgemm, _dgemm = _external("s"), _external("d")
+
+
+def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
+    """Do C ← beta C + op(A) B, with op(A) = A or Aᵀ; for compiled functions only.
+
+    Parameters
+    ----------
+    A : ndarray of shape (m, q), or (q, m) if it is transposed
+    transpose_A : bool
+    B : ndarray of shape (q, n)
+    beta : float
+        With 0, what is in C does not matter.
+    C : ndarray of shape (m, n), overwritten
+        The entries of a row follow one another in all three arrays; rows may be apart.
+    """
+    raise NotImplementedError("only compiled functions can call this")  # the overload is called
+
+
+@overload(add_product)
+def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
+    gemm = _sgemm if C.dtype == types.float32 else _dgemm
+
+    def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
+        # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
+        sizes = np.empty(6, np.int32)
+        sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]
+        sizes[3] = max(B.strides[0] // B.itemsize, 1)
+        sizes[4] = max(A.strides[0] // A.itemsize, 1)
+        sizes[5] = max(C.strides[0] // C.itemsize, 1)
+        transposed = np.empty(2, np.uint8)
+        transposed[0] = 78  # N
+        transposed[1] = 84 if transpose_A else 78  # T or N
+        factors = np.empty(2, C.dtype)
+        factors[0], factors[1] = 1, beta
+        size, flag, factor = sizes.ctypes.data, transposed.ctypes.data, factors.ctypes.data
+        gemm(
+            flag,
+            flag + 1,
+            size,
+            size + 4,
+            size + 8,
+            factor,
+            B.ctypes.data,
+            size + 12,
+            A.ctypes.data,
+            size + 16,
+            factor + factors.itemsize,
+            C.ctypes.data,
+            size + 20,
+        )
+
+    return add_product
