@@ -1,37 +1,43 @@
-"""What it costs to write down where a fit is, and to go on from there.
+"""What a checkpoint costs: its size, and the time to write and to read it.
 
     python -m benchmarks.checkpoints [--folder scratch]
 
-A checkpoint is the model with its state, in one file that is brought to the disk. Two of them:
-after an epoch over Indian Pines, and of statistics of 5.1 million samples (k = 100, r = 4, few
-features), which are written as if all of them had been seen.
+A checkpoint is the model with its state, in one file that is flushed to the disk. There are two
+cases: after an epoch over Indian Pines, and with the statistics of 5.1 million samples (k = 100,
+r = 4, few features), which are written as if all samples had been visited.
 """
 
 import argparse
-import json
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 from typing import Any
 
-from benchmarks.machine import facts
+from benchmarks.machine import write_results
 from benchmarks.scaling import Repeated
 from benchmarks.scenes import indian_pines
+from benchmarks.summaries import timed
 from somf import DictionaryLearning, MatrixFactorization, load
 from somf.callbacks import Progress
 
-N_SAMPLES, N_FEATURES = 5_090_475, 1_000
+N_SAMPLES = 5_090_475
+"""Samples of the large case, as many as `benchmarks.terabyte` has."""
+
+N_FEATURES = 1_000
+"""Features of the large case."""
+
 N_REPEATS = 3
+"""Times that a file is written and read."""
 
 
 def after_an_epoch() -> MatrixFactorization:
-    """Return a model that has seen all of Indian Pines."""
+    """Return a model after one epoch over Indian Pines."""
     return DictionaryLearning(100, random_state=0).fit(indian_pines()[0])
 
 
 def of_many_samples() -> MatrixFactorization:
-    """Return a model that remembers five million samples."""
+    """Return a model with statistics of five million samples."""
 
     def is_over(progress: Progress) -> bool:
         return progress.n_iter == 10
@@ -41,15 +47,11 @@ def of_many_samples() -> MatrixFactorization:
 
 
 def measure(model: MatrixFactorization, path: Path) -> dict[str, Any]:
-    """Return megabytes, and the seconds that writing and reading take."""
+    """Return megabytes, and the median seconds of writing and reading."""
     writing, reading = [], []
     for _ in range(N_REPEATS):
-        begin = perf_counter()
-        model.save(path, state=True)
-        writing.append(perf_counter() - begin)
-        begin = perf_counter()
-        load(path)
-        reading.append(perf_counter() - begin)
+        writing.append(timed(partial(model.save, path, state=True)))
+        reading.append(timed(partial(load, path)))
     size = path.stat().st_size
     path.unlink()
     return {"MB": size / 1e6, "writing": median(writing), "reading": median(reading)}
@@ -65,12 +67,12 @@ def main() -> None:
         "11,700 samples, 51,200 features, 100 atoms, float32": after_an_epoch,
         "statistics of 5.1 million samples, 100 atoms, `reduction=4`": of_many_samples,
     }
-    result: dict[str, Any] = {"machine": facts(), "cases": {}}
+    result: dict[str, Any] = {"cases": {}}
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for name, make in cases.items():
             result["cases"][name] = measure(make(), Path(folder) / "model.somf")
             print(name, result["cases"][name], flush=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, result)
 
 
 if __name__ == "__main__":

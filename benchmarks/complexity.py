@@ -1,39 +1,45 @@
-"""What the paper says of memory: what is kept, what each stage takes beside it, and the peak.
+"""The paper's claims about memory: persistent arrays, temporary memory of each stage, the peak.
 
     python -m benchmarks.complexity [--output benchmarks/results/complexity.json]
 
-At p = 50,000, k = 100, batches of 50, averaged codes of samples that come again, float32, for r
-from 1 to 24. Times of stages, against p and r, are measured by `benchmarks.scaling`.
+At p = 50,000, k = 100, batches of 50, averaged codes, float32, for r from 1 to 24; every sample is
+visited twice. `benchmarks.scaling` measures the times of stages against p and r.
 """
 
 import argparse
-import json
 import tracemalloc
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import facts
+from benchmarks.machine import write_results
 from benchmarks.scaling import Repeated
-from benchmarks.speed import BATCH, K, Run
+from benchmarks.scenes import BATCH, K
+from benchmarks.stages import StagedFit
 from somf.kernels.cpu.threads import threads
 
-P, N = 50_000, 500
+P = 50_000
+"""Features."""
+
+N = 500
+"""Samples."""
+
 REDUCTIONS = (1, 2, 4, 8, 12, 24)
+"""The values of r."""
 
 
-class MemoryWatch:
-    """Keeps the most that each stage takes beside what there was before it, in bytes."""
+class MemoryProbe:
+    """Records the most bytes that each stage allocates on top of what there was before it."""
 
     def __init__(self) -> None:
         self.taken: dict[str, int] = defaultdict(int)
         self.peak = 0
 
-    def watch(self, owner: Any, name: str, stage: str) -> None:
-        """Look at memory while ``owner.name`` runs."""
+    def attach(self, owner: Any, name: str, stage: str) -> None:
+        """Measure memory whenever ``owner.name`` runs."""
         method = getattr(owner, name)
 
-        def watched(*args: Any) -> Any:
+        def measured(*args: Any) -> Any:
             before = tracemalloc.get_traced_memory()[0]
             tracemalloc.reset_peak()
             result = method(*args)
@@ -42,21 +48,22 @@ class MemoryWatch:
             self.peak = max(self.peak, peak)
             return result
 
-        setattr(owner, name, watched)
+        setattr(owner, name, measured)
 
 
 def measure(r: int) -> dict[str, Any]:
-    """Return megabytes: what is kept, what each stage takes beside it, and the most there ever is.
+    """Return megabytes: persistent arrays, temporary memory of each stage, and the peak.
 
-    tracemalloc knows what NumPy allocates. An array over 256 MB would be in a file; there is none.
+    tracemalloc counts what NumPy allocates. An array over 256 MB would be in a scratch file, which
+    it does not count; there is none here.
     """
-    source, watch = Repeated(N, P), MemoryWatch()
+    source, probe = Repeated(N, P), MemoryProbe()
     with threads(None):
-        Run(source, r, "averaged").advance(2 * N // BATCH)  # what is compiled is not counted
+        StagedFit(source, r, "averaged").advance(2 * N // BATCH)  # compile, uncounted
         tracemalloc.start()
-        run = Run(source, r, "averaged")
+        run = StagedFit(source, r, "averaged")
         kept, at_the_start = tracemalloc.get_traced_memory()
-        run.watch(watch)
+        run.attach(probe)
         run.advance(2 * N // BATCH)
     tracemalloc.stop()
     n_blocks = len(run.solver.masks.blocks)
@@ -64,9 +71,9 @@ def measure(r: int) -> dict[str, Any]:
     return {
         "formula": 4 * numbers / 1e6,
         "kept": kept / 1e6,
-        "stages": {stage: taken / 1e6 for stage, taken in watch.taken.items()},
+        "stages": {stage: taken / 1e6 for stage, taken in probe.taken.items()},
         "peak at the start": at_the_start / 1e6,
-        "peak of iterations": watch.peak / 1e6,
+        "peak of iterations": probe.peak / 1e6,
     }
 
 
@@ -78,9 +85,7 @@ def main() -> None:
     memory = {r: measure(r) for r in REDUCTIONS}
     for r, of in memory.items():
         print(f"r = {r}: {of['kept']:.1f} MB kept, {of['formula']:.1f} expected")
-    result = {"machine": facts(), "p": P, "k": K, "batch": BATCH, "n": N, "memory": memory}
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, {"p": P, "k": K, "batch": BATCH, "n": N, "memory": memory})
 
 
 if __name__ == "__main__":

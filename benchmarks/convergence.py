@@ -1,20 +1,20 @@
-"""The theorem made visible: which settings reach a stationary point, how fast, and which stall.
+"""Which settings reach a stationary point, as the paper's theorem says, how fast, and which stall.
 
     python -m benchmarks.convergence [--output docs/convergence.png]
 
-Small problems and many epochs, in double precision: a planted dictionary, patches of a photograph,
-patches of Indian Pines. Every code estimator, both surrogates, r = 1, 3, 10 and "auto", several v.
-What is measured, on the data that is learned from, after 1, 2, 4, … epochs: the stationarity gap,
-relative to the objective; the objective; how far the atoms are from those of OMF (r = 1, same
-surrogate, same v, same start) at its end. Medians over seeds.
-
-A second part follows the first two epochs on held-out samples and on those that are learned from:
-patches of photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), and a
-sparse text-like matrix (p = 20,000, k = 50, r = 3).
+1. Small problems and many epochs, in double precision: a planted dictionary, patches of a
+   photograph, patches of Indian Pines. Every code estimator, both surrogates, r = 1, 3, 10 and
+   "auto", several v. Measured on the training data after 1, 2, 4, … epochs: the stationarity gap,
+   relative to the objective; the objective; the distance of the atoms from the last ones of OMF
+   (r = 1, same surrogate, same v, same initial atoms). Medians over seeds.
+2. The objective after the first two epochs, on held-out samples and on training samples: patches of
+   photographs with fewer features per mask than atoms (p = 768, k = 256, r = 12), and a sparse
+   text-like matrix (p = 20,000, k = 50, r = 3).
+3. Both surrogates on Indian Pines (11,700 patches of 51,200 features, k = 100, λ = 0.1, r = 4): the
+   objective on another part of the scene along two epochs, one seed.
 """
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -24,18 +24,31 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks import defaults
-from benchmarks.machine import facts
-from benchmarks.scenes import indian_pines_cube
+from benchmarks.machine import write_results
+from benchmarks.scenes import ALPHA, K, indian_pines, indian_pines_cube
 from somf import DictionaryLearning, ImagePatches
 from somf.typing import Array
 
 REDUCTIONS = (1, 3, 10, "auto")
+"""The values of r."""
+
 ESTIMATORS = ("masked", "averaged", "exact")
+"""The code estimators, which differ for r > 1."""
+
+SURROGATES = ("online", "incremental")
+"""The surrogates."""
+
 RATES = (0.8, 0.92, 0.99)
+"""The values of v, with the first seed."""
+
 RATE = 0.92
+"""The default v, with all seeds."""
+
 BATCH = 25
+"""Samples in a minibatch."""
+
 FLOOR = 1e-12
-"""Relative gaps below this are rounding."""
+"""Relative gaps below this are rounding errors."""
 
 Setting = tuple[str, str, Any, float]
 """Surrogate, code estimator, r, v."""
@@ -70,12 +83,12 @@ def _some(patches: ImagePatches, n: int) -> Array:
 
 
 PROBLEMS = {"planted": (planted, 256), "photograph": (photograph, 64), "Indian Pines": (aviris, 64)}
-"""Data, and epochs that are affordable."""
+"""Data, and the number of epochs that is affordable."""
 
 
 def settings(rates: tuple[float, ...]) -> Iterator[Setting]:
     """Yield all settings that differ; without subsampling all code estimators are the same."""
-    for surrogate in ("online", "incremental"):
+    for surrogate in SURROGATES:
         for r in REDUCTIONS:
             for estimator in ESTIMATORS if r != 1 else ("exact",):
                 has_rate = surrogate == "online" or (estimator == "averaged" and r != 1)
@@ -86,13 +99,13 @@ def settings(rates: tuple[float, ...]) -> Iterator[Setting]:
 def follow(
     X: Array, params: dict[str, Any], setting: Setting, seed: int, epochs: tuple[int, ...]
 ) -> tuple[dict[str, list[float]], Array]:
-    """Return iterations, relative gaps and objectives after some epochs, and the atoms at each."""
+    """Return iterations, relative gaps and objectives after some epochs, and the atoms then."""
     surrogate, estimator, r, v = setting
     model = DictionaryLearning(
         **params,
         reduction=r,
         code_estimator=estimator,  # type: ignore[arg-type] # one of ESTIMATORS
-        surrogate=surrogate,  # type: ignore[arg-type] # one of two
+        surrogate=surrogate,  # type: ignore[arg-type] # one of SURROGATES
         learning_rate=v,
         batch_size=BATCH,
         code_tol=1e-6,
@@ -115,7 +128,7 @@ def follow(
 
 
 def distance(atoms: Array, others: Array) -> float:
-    """Return the relative distance of two dictionaries, the order and signs of atoms aside."""
+    """Return the relative distance of two dictionaries, up to the order and signs of atoms."""
     cosine = atoms @ others.T
     rows, columns = linear_sum_assignment(-np.abs(cosine))
     signs = np.where(cosine[rows, columns] < 0, -1.0, 1.0)
@@ -124,13 +137,13 @@ def distance(atoms: Array, others: Array) -> float:
 
 
 def slope(n_iter: list[float], gap: list[float]) -> float:
-    """Return the exponent of the gap as a power of the iterations, over their later half."""
+    """Return the exponent of the gap as a power of the iterations, over the second half."""
     late = slice(len(n_iter) // 2, None)
     return float(np.polyfit(np.log(n_iter[late]), np.log(gap[late]), 1)[0])
 
 
 def converge(name: str, most_epochs: int, seeds: int) -> list[dict[str, Any]]:
-    """Return what was found for all settings on one problem."""
+    """Return one row per setting on one problem."""
     load, n_epochs = PROBLEMS[name]
     X, params = load()
     epochs = tuple(2**i for i in range(min(n_epochs, most_epochs).bit_length()))
@@ -178,7 +191,7 @@ def photographs() -> tuple[Array, Array]:
 
 
 def text() -> tuple[Any, Any]:
-    """Return sparse documents, to learn from and to test on."""
+    """Return sparse training and test documents."""
     train, test, _ = defaults.text()
     return train, test
 
@@ -187,11 +200,11 @@ FIRST_EPOCHS: dict[str, tuple[Any, int, int]] = {
     "photographs": (photographs, 256, 12),
     "text": (text, 50, 3),
 }
-"""Data, k and r."""
+"""Data, k and r of the second part."""
 
 
 def first_settings(r: int) -> dict[str, dict[str, Any]]:
-    """Return what is compared in the first epochs."""
+    """Return the settings that are compared in the first epochs."""
     return {
         "r = 1": {"reduction": 1},
         "r = 1, v = 0.8": {"reduction": 1, "learning_rate": 0.8},
@@ -203,7 +216,7 @@ def first_settings(r: int) -> dict[str, dict[str, Any]]:
 
 
 def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
-    """Return objectives, held-out and of what is learned from, after each of the first epochs."""
+    """Return objectives on held-out and on training samples after each of the first epochs."""
     load, k, r = FIRST_EPOCHS[name]
     train, test = load()
     n = train.shape[0]
@@ -229,8 +242,32 @@ def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
     return found
 
 
+def compare_surrogates() -> list[dict[str, Any]]:
+    """Return objectives on held-out patches of Indian Pines every half epoch."""
+    train, test = indian_pines()
+    rows = []
+    for estimator in ("averaged", "exact", "masked"):
+        for surrogate in SURROGATES if estimator != "masked" else ("online",):
+            model = DictionaryLearning(
+                K, alpha=ALPHA, code_estimator=estimator, surrogate=surrogate, n_epochs=2,
+                record_every=train.shape[0] // 2, random_state=0,
+            )  # fmt: skip
+            history = model.fit(train, validation=test).history_
+            rows.append({
+                "code_estimator": estimator,
+                "surrogate": surrogate,
+                "epochs": [n / train.shape[0] for n in history["n_samples_seen"]],
+                "objectives": history["objective"],
+            })  # fmt: skip
+            print(rows[-1], flush=True)
+    return rows
+
+
 COLOURS = {"masked": "tab:red", "averaged": "tab:blue", "exact": "tab:green"}
+"""The colour of each code estimator in the figure."""
+
 STYLES = {1: "-", 3: "--", 10: ":", "auto": "-."}
+"""The line style of each r in the figure."""
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
@@ -250,7 +287,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
                 if (
                     (run["surrogate"], run["v"]) != (surrogate, RATE)
                     or ((is_omf or is_auto) and what == "distance")
-                    or (is_auto and run["estimator"] != "averaged")  # all come to the same
+                    or (is_auto and run["estimator"] != "averaged")  # all three are OMF
                 ):
                     continue
                 colour = "black" if is_omf else COLOURS[run["estimator"]]
@@ -276,16 +313,17 @@ def main() -> None:
     """Measure, print, draw, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS))
-    parser.add_argument("--epochs", type=int, default=256, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=256, help="at most this many")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("docs/convergence.png"))
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/convergence.json"))
     options = parser.parse_args()
-    result: dict[str, Any] = {"machine": facts(), "seeds": options.seeds}
+    result: dict[str, Any] = {"seeds": options.seeds}
     result["problems"] = {n: converge(n, options.epochs, options.seeds) for n in options.problems}
     n_epochs = min(2, options.epochs)
     result["first epochs"] = {n: early(n, n_epochs, options.seeds) for n in FIRST_EPOCHS}
-    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    result["surrogates"] = compare_surrogates()
+    write_results(options.json, result)
     draw(result, options.output)
 
 

@@ -1,7 +1,8 @@
-"""The test objective against time: somf and its peers, from the same atoms, on one clock.
+"""The test objective against time: somf and its peers, from the same atoms, with the same clocks.
 
-A learner goes through minibatches and can be asked for its atoms. It is stopped now and then for a
-look at them; they are judged when it is done, by one evaluator, so that judging disturbs no timing.
+A learner goes through minibatches. `follow` copies its atoms from time to time. The objective of
+these copies is computed after the learner is done, by the same code for all learners, so that the
+evaluation does not disturb the timing.
 """
 
 import os
@@ -28,15 +29,15 @@ from somf.training.start import start
 from somf.typing import Array, Ints
 
 SPAMS_MINIBATCHES = 16
-"""Minibatches that SPAMS gets at once: each call copies its state, which costs a tenth at 8."""
+"""Minibatches per call of SPAMS. Each call copies its state; with 8 that costs 10 %."""
 
 
 class Learner(Protocol):
-    """Something that learns atoms from minibatches."""
+    """A library that learns atoms from minibatches."""
 
     @property
     def components(self) -> Array:
-        """The atoms (k, p) as they are now."""
+        """The current atoms (k, p)."""
         ...
 
     def working(self) -> AbstractContextManager[object]:
@@ -44,7 +45,7 @@ class Learner(Protocol):
         ...
 
     def load(self, ids: Ints) -> Any:
-        """Return samples in the form in which it wants them."""
+        """Return samples in the layout that `learn` expects."""
         ...
 
     def learn(self, X: Any, ids: Ints) -> None:
@@ -53,7 +54,7 @@ class Learner(Protocol):
 
 
 class SomfLearner:
-    """An estimator of this library, taken apart into loading and learning."""
+    """An estimator of this library, split into loading and learning."""
 
     def __init__(self, model: MatrixFactorization, source: Source, seed: int) -> None:
         config = model._config().for_features(source.shape[1])
@@ -69,7 +70,7 @@ class SomfLearner:
         return self.state.components
 
     def working(self) -> AbstractContextManager[object]:
-        """Return the context in which one pool of threads does everything."""
+        """Return the context in which one thread pool does all the work."""
         return threads(None)
 
     def load(self, ids: Ints) -> Any:
@@ -96,7 +97,7 @@ class ScikitLearner:
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """Let it say what it likes about convergence."""
+        """Return a context without its warnings about convergence."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             yield
@@ -109,7 +110,7 @@ class ScikitLearner:
         """Do one iteration."""
         start = {}
         if isinstance(self.model, MiniBatchNMF) and not hasattr(self.model, "components_"):
-            # NMF gets its initial atoms here; W is looked at, but not used.
+            # NMF gets its initial atoms here; it validates W, but does not use it.
             start = {"W": np.ones((len(X), len(self.init)), X.dtype), "H": self.init.copy()}
         self.model.partial_fit(X, **start)
 
@@ -139,7 +140,7 @@ class SpamsLearner:
         return self.source.rows(ids).T
 
     def learn(self, X: Array, ids: Ints) -> None:
-        """Go through some minibatches once."""
+        """Learn once from each of some minibatches."""
         import spams
 
         n_iter = -(-len(ids) // self.settings["batchsize"])
@@ -149,13 +150,13 @@ class SpamsLearner:
 
 
 def initial_atoms(source: Source, k: int, seed: int) -> Array:
-    """Return k samples (k, p) for everybody to start from."""
+    """Return k samples (k, p), the initial atoms of all learners."""
     chosen = np.random.default_rng(seed).permutation(source.shape[0])[:k]
     return source.rows(chosen)
 
 
 class Evaluator:
-    """The objective on held-out samples, the same for everybody.
+    """The objective on held-out samples, computed in the same way for all learners.
 
     Parameters
     ----------
@@ -180,7 +181,7 @@ class Evaluator:
 
 @dataclass
 class Curve:
-    """What a learner had reached whenever it was looked at.
+    """Times and objectives of a learner at several moments.
 
     Attributes
     ----------
@@ -191,11 +192,11 @@ class Curve:
     wall_seconds : list of float
         The same with loading.
     cpu_seconds : list of float
-        What all threads together spent on learning, which other processes disturb less.
+        CPU time of all threads for learning, which other processes disturb less.
     objective : list of float
         On the test samples.
     others : float
-        The share of the machine that others used meanwhile.
+        The share of the machine that other processes used meanwhile.
     """
 
     n_samples: list[int]
@@ -206,7 +207,7 @@ class Curve:
     others: float = 0.0
 
     def seconds_to(self, target: float, clock: str = "compute_seconds") -> float | None:
-        """Return when an objective was first reached, between looks by a straight line."""
+        """Return when an objective was first reached, by linear interpolation."""
         times: list[float] = getattr(self, clock)
         for i, objective in enumerate(self.objective):
             if objective <= target:
@@ -225,21 +226,22 @@ def follow(
     seed: int,
     growth: float | None = 1.15,
 ) -> Curve:
-    """Let a learner go through samples, and return its curve.
+    """Run a learner over samples, and return its curve.
 
     Parameters
     ----------
     learner : Learner
     evaluate : Evaluator
     n : int
-        How many samples there are; their order is new in every epoch.
+        Samples of an epoch; each epoch has a new order.
     n_samples : int
-        After how many samples to stop.
+        Samples in all epochs.
     batch_size : int
     seed : int
         Of the order of samples.
     growth : float, optional
-        The samples seen at a look, relative to the look before; None is only one, at the end.
+        Samples seen at a point of the curve, relative to the point before. None: there is one
+        point at the start and one at the end.
     """
     curve, atoms = Curve([0], [0.0], [0.0], [0.0], []), [learner.components]
     seen, compute, wall, cpu = 0, 0.0, 0.0, 0.0
@@ -267,7 +269,7 @@ def follow(
 
 
 def batches(n: int, n_samples: int, batch_size: int, seed: int) -> Iterator[Ints]:
-    """Yield minibatches of so many samples in all, epoch after epoch."""
+    """Yield minibatches, epoch after epoch, until they have `n_samples` samples in all."""
     for epoch in range(-(-n_samples // n)):
         order = epoch_order(np.arange(n), seed, epoch)[: n_samples - epoch * n]
         yield from np.split(order, range(batch_size, len(order), batch_size))

@@ -1,15 +1,14 @@
-"""What the defaults rest on: batch size, tolerance of codes, code estimator, blocks per mask.
+"""Measurements behind the defaults: batch size, `code_tol`, code estimator, blocks per mask.
 
     python -m benchmarks.defaults [--scenes ../shared/data/aviris_scenes.npy]
 
-Five kinds of data: AVIRIS patches (Indian Pines), more AVIRIS scenes where the file is at hand,
-patches of a photograph, a sparse text-like matrix, a planted dictionary. One setting varies at a
-time. Every fit has the same number of seconds of computing, and is judged by the objective on
-held-out samples, relative to that of the defaults: below 0 is better. Medians over seeds.
+Five kinds of data: AVIRIS patches (Indian Pines), patches of another AVIRIS scene if its file
+exists, patches of a photograph, a sparse text-like matrix, a planted dictionary. One setting varies
+at a time. Every fit has the same compute time. The result is the objective on held-out samples,
+relative to that of the defaults: below 0 is better. Medians over seeds.
 """
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.machine import facts
+from benchmarks.machine import write_results
 from benchmarks.scenes import indian_pines
 from somf import DictionaryLearning, ImagePatches
 from somf.algorithm import masks
@@ -32,22 +31,26 @@ SETTINGS: dict[str, tuple[Any, ...]] = {
     "blocks per mask": (1, 2, 4, 8),
     "learning_rate": (0.8, 0.92, 0.99),
 }
+"""The values of each setting."""
+
+Data = tuple[Any, Any, dict[str, Any]]
+"""Training samples, test samples, and the parameters `n_components` and `alpha`."""
 
 
-def aviris() -> tuple[Any, Any, dict[str, Any]]:
+def aviris() -> Data:
     """Return patches of Indian Pines."""
     train, test = indian_pines()
     return train, test, {"n_components": 100, "alpha": 0.1}
 
 
-def scenes(path: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of an airport, and of its last rows to test on."""
+def scenes(path: Path) -> Data:
+    """Return patches of an airport; test patches come from its last rows."""
     scene = np.load(path, mmap_mode="r")[0]
     train = ImagePatches(scene[:75], 16)
     return train, ImagePatches(scene[75:], (16, 16), 4), {"n_components": 100, "alpha": 0.1}
 
 
-def photograph() -> tuple[Any, Any, dict[str, Any]]:
+def photograph() -> Data:
     """Return colour patches of a photograph that scikit-learn ships."""
     from sklearn.datasets import load_sample_image
 
@@ -56,7 +59,7 @@ def photograph() -> tuple[Any, Any, dict[str, Any]]:
     return train, ImagePatches(image[:, 480:], 16, stride=8), {"n_components": 256, "alpha": 0.1}
 
 
-def text() -> tuple[Any, Any, dict[str, Any]]:
+def text() -> Data:
     """Return documents of Zipf-distributed words from 50 topics, of unit norm, as CSR."""
     rng = np.random.default_rng(0)
     n, p, n_topics = 12_000, 20_000, 50
@@ -74,7 +77,7 @@ def text() -> tuple[Any, Any, dict[str, Any]]:
     return X[:11_000], X[11_000:], {"n_components": 50, "alpha": 0.1}
 
 
-def planted() -> tuple[Any, Any, dict[str, Any]]:
+def planted() -> Data:
     """Return sparse combinations of random atoms with noise."""
     rng = np.random.default_rng(0)
     atoms = rng.standard_normal((100, 5000), dtype=np.float32) / np.sqrt(5000)
@@ -84,8 +87,8 @@ def planted() -> tuple[Any, Any, dict[str, Any]]:
     return X[:11_000], X[11_000:], {"n_components": 100, "alpha": 0.1}
 
 
-def fit(data: tuple[Any, Any, dict[str, Any]], seconds: float, seed: int, **setting: Any) -> float:
-    """Return the held-out objective after so many seconds of computing."""
+def fit(data: Data, seconds: float, seed: int, **setting: Any) -> float:
+    """Return the held-out objective after some seconds of compute time."""
     train, test, params = data
 
     def is_over(progress: Progress) -> bool:
@@ -114,7 +117,7 @@ def main() -> None:
     }
     if options.scenes.exists():
         sources["airport"] = lambda: scenes(options.scenes)
-    result: dict[str, Any] = {"machine": facts(), "seconds": options.seconds, "data": {}}
+    result: dict[str, Any] = {"seconds": options.seconds, "data": {}}
     for name, source in sources.items():
         data = source()
         fit(data, 0.1, 0)  # compile
@@ -130,7 +133,7 @@ def main() -> None:
             cells = "  ".join(f"{v}: {change:+.2%}" for v, change in rows[setting].items())
             print(f"{name:<14}{setting:<17}{cells}", flush=True)
         result["data"][name] = {"objective": default, "relative change": rows}
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, result)
 
 
 if __name__ == "__main__":

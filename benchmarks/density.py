@@ -1,14 +1,13 @@
-"""How close codes come to the density that was asked for.
+"""How close codes come to the density that was requested.
 
     python -m benchmarks.density [--output benchmarks/results/density.json]
 
-`alpha="auto"` finds λ on a trial before the fit. After the real fit, codes of 1,000 of its samples
-have some other density: how far off, relative to what was asked for, on data with and without a
-density of its own. One seed.
+`alpha="auto"` finds λ in a small trial fit before the real one. After the real fit, the codes of
+1,000 of its samples have a slightly different density. This measures the density for each one
+requested, on real data and on planted codes of a known density. One seed.
 """
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,15 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
-from benchmarks.machine import facts
+from benchmarks.machine import write_results
 from benchmarks.scenes import indian_pines
 from somf import DictionaryLearning
 from somf.data import as_source
 from somf.typing import Array
 
 DENSITIES = (0.05, 0.1, 0.2, 0.3)
+"""The densities that are requested."""
+
 FITS: dict[str, tuple[int, tuple[tuple[int, int], ...]]] = {
     "Indian Pines": (100, ((4, 1), (12, 1))),
     "digits": (50, ((1, 1), (1, 20), (4, 1), (4, 20))),
@@ -40,7 +41,7 @@ def planted() -> Array:
 
 
 def measure(X: Any, k: int, reduction: int, n_epochs: int) -> dict[str, float]:
-    """Return the density of codes for each that was asked for."""
+    """Return the density of codes for each density that is requested."""
     source = as_source(X)
     picked = np.random.default_rng(0).permutation(source.shape[0])[:1000]
     result = {}
@@ -71,8 +72,7 @@ def main() -> None:
             rows.append({"data": name, "k": k, "reduction": reduction, "epochs": n_epochs,
                          "densities": found})  # fmt: skip
             print(name, f"r = {reduction}, {n_epochs} epochs", found, flush=True)
-    result = {"machine": facts(), "fits": rows}
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, {"fits": rows})
 
 
 if __name__ == "__main__":

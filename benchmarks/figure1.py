@@ -8,15 +8,15 @@ patches come from another part of each scene. For NMF patches are scaled but not
 - Indian Pines, which tensorly ships: 11,700 patches of 51,200 features.
 - The scenes of a file of shape (scene, row, column, channel), if there is one.
 
-All start from the same atoms and see the same samples in the same order, a new one for each seed.
-Compute time is that of learning alone, wall time has the loading of minibatches too, and CPU time
-is what all threads spent on learning: the one to look at if the machine was not quiet. The test
-objective is measured afterwards, on atoms put aside on the way.
+All methods start from the same atoms and see the same samples in the same order; each seed has its
+own. Compute time is that of learning alone. Wall time includes the loading of minibatches. CPU time
+is the time of all threads for learning; other processes disturb it least. The test objective is
+computed afterwards, on copies of the atoms.
 
-Every run is written to the results when it is done, and what is there already is not run again, so
-this may be interrupted. A run during which others used more than a tenth of the machine is done
-once more by the next call, and the less disturbed of the two is kept; `--minutes 0` only draws
-what there is.
+Every run is written to the results when it is done, and is not repeated by the next call, so the
+script may be interrupted. A run during which other processes used more than a tenth of the machine
+is repeated by the next call, and the less disturbed of the two is kept. `--minutes 0` only draws
+the results.
 """
 
 import argparse
@@ -42,53 +42,72 @@ from benchmarks.curves import (
     initial_atoms,
 )
 from benchmarks.machine import facts
-from benchmarks.scenes import aviris_scenes, in_memory, indian_pines
-from benchmarks.speed import ALPHA, BATCH, K
+from benchmarks.scenes import ALPHA, BATCH, K, aviris_scenes, in_memory, indian_pines
 from somf import NMF, DictionaryLearning, MatrixFactorization
 from somf.data import Source, as_source
 from somf.penalties import CodePenalty
 from somf.typing import Array
 
 SEEDS = 3
+"""Seeds of a method, at most."""
+
 EPOCHS = 2
+"""Epochs of a method, at most."""
+
 CLOSE = (0.01, 0.005, 0.002)
+"""Relative distances from the best objective for dictionary learning."""
+
 TOLERANCES = {"Indian Pines": CLOSE, "Scenes": CLOSE, "Indian Pines, NMF": (0.2, 0.1, 0.05)}
-"""How far from the best objective, in relation to it, is close enough."""
+"""Relative distances from the best objective, of which the time is measured."""
 
 MOST_OTHERS = 0.1
-"""The share of the machine that others may use during a run."""
+"""The share of the machine that other processes may use during a run."""
 
-OMF, SOMF = "OMF, r = 1", "SOMF, r = 4"
-SPAMS, SCIKIT_LEARN = "SPAMS", "scikit-learn"
+OMF = "OMF, r = 1"
+"""The label of the method without subsampling."""
+
+SOMF = "SOMF, r = 4"
+"""The label of the paper's method at the default r."""
+
+SPAMS = "SPAMS"
+"""The label of SPAMS."""
+
+SCIKIT_LEARN = "scikit-learn"
+"""The label of scikit-learn."""
+
 PEERS = (SPAMS, SCIKIT_LEARN)
-STYLES = {  # and their order
+"""The labels of other libraries."""
+
+STYLES = {
     OMF: ("black", "-"),
     "ICML 2016 (masked), r = 4": ("tab:blue", "-"),
     SOMF: ("tab:red", "-"),
     "SOMF, r = 8": ("tab:orange", "-"),
     "SOMF, r = 12": ("goldenrod", "-"),
     "SOMF, r = 24": ("yellowgreen", "-"),
-    "SOMF, r by itself": ("deeppink", "-."),
+    "SOMF, r = auto": ("deeppink", "-."),
     "exact codes, r = 4": ("tab:green", "--"),
     "incremental, r = 4": ("tab:purple", "--"),
     SPAMS: ("tab:brown", ":"),
     SCIKIT_LEARN: ("0.45", ":"),
 }
+"""Colour and line style of each method, in the order of legend and tables."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A way to learn.
+    """A method: a library with its settings.
 
     Attributes
     ----------
     begin : callable
         Takes the samples, initial atoms (k, p) and a seed; returns the learner.
     n_epochs : float
+        Epochs, at most; slow methods get fewer.
     n_seeds : int
-        What there is time for, at most.
+        Seeds, at most.
     at_once : int
-        Samples that it gets at a time.
+        Samples per call.
     """
 
     begin: Callable[[Source, Array, int], Learner]
@@ -107,13 +126,13 @@ def ours(kind: type[MatrixFactorization], alpha: float, **setting: Any) -> Metho
     return Method(begin)
 
 
-def begin_spams(source: Source, init: Array, seed: int) -> Learner:  # noqa: ARG001 (it draws nothing)
-    """Return SPAMS at the start."""
+def begin_spams(source: Source, init: Array, seed: int) -> Learner:  # noqa: ARG001 (one signature for all methods)
+    """Return SPAMS with initial atoms."""
     return SpamsLearner(source, init, ALPHA, BATCH)
 
 
 def begin_scikit_learn(source: Source, init: Array, seed: int) -> Learner:
-    """Return scikit-learn's dictionary learning at the start."""
+    """Return scikit-learn's dictionary learning with initial atoms."""
     model = MiniBatchDictionaryLearning(
         len(init), alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd",
         random_state=seed,
@@ -122,9 +141,10 @@ def begin_scikit_learn(source: Source, init: Array, seed: int) -> Learner:
 
 
 def begin_scikit_learn_nmf(source: Source, init: Array, seed: int) -> Learner:
-    """Return scikit-learn's NMF at the start.
+    """Return scikit-learn's NMF with initial atoms.
 
-    Its default is to forget 30 % per epoch; `partial_fit` takes a minibatch for an epoch.
+    By default it forgets 30 % per epoch, but `partial_fit` takes every minibatch for an epoch; so
+    the factor is converted to one per minibatch.
     """
     forget_factor = 0.7 ** (BATCH / source.shape[0])
     model = MiniBatchNMF(
@@ -142,34 +162,37 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 8": ours(DictionaryLearning, ALPHA, reduction=8),
     "SOMF, r = 12": ours(DictionaryLearning, ALPHA, reduction=12),
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
-    "SOMF, r by itself": ours(DictionaryLearning, ALPHA, reduction="auto"),
+    "SOMF, r = auto": ours(DictionaryLearning, ALPHA, reduction="auto"),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
     SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
     SCIKIT_LEARN: Method(begin_scikit_learn, n_epochs=1, n_seeds=1),
 }
+"""The methods for dictionary learning."""
+
 NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
-    "SOMF, r by itself": ours(NMF, 0.0, reduction="auto"),
+    "SOMF, r = auto": ours(NMF, 0.0, reduction="auto"),
     SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=0.2, n_seeds=1),
 }
+"""The methods for NMF."""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Data, a problem, and those who try to solve it.
+    """Data, a problem, and the methods that solve it.
 
     Attributes
     ----------
     data : callable
         Returns sources of training and test samples.
     penalty : CodePenalty
-        The problem, as the evaluator sees it.
+        The penalty of the test objective.
     methods : dict of Method
     n_epochs : int
-        How long it takes until curves are flat.
+        Epochs until curves are flat.
     """
 
     data: Callable[[], tuple[Source, Source]]
@@ -179,7 +202,7 @@ class Experiment:
 
 
 def experiments(scenes: Path | None) -> dict[str, Experiment]:
-    """Return all experiments for which there is data."""
+    """Return all experiments whose data is available."""
     sparse, positive = CodePenalty(ALPHA, 1.0, False), CodePenalty(0.0, 1.0, True)
     found = {"Indian Pines": Experiment(indian_pines, sparse, DICTIONARY_LEARNING)}
     if scenes is not None:
@@ -191,12 +214,12 @@ def experiments(scenes: Path | None) -> dict[str, Experiment]:
 
 
 class Results:
-    """The file of all runs, written whenever one is done.
+    """The file of all runs, written after each of them.
 
     Parameters
     ----------
     path : Path
-        What is in it already is kept, if it comes from the same machine.
+        Runs that it already holds are kept; they must be from the same processor.
     """
 
     def __init__(self, path: Path) -> None:
@@ -209,17 +232,17 @@ class Results:
                 raise SystemExit(f"{path} is from another machine ({before}). Move it away first.")
 
     def begin(self, name: str, train: Source, test: Source) -> None:
-        """Make room for the runs of an experiment."""
+        """Add an experiment, unless it is there."""
         shapes = {"train": train.shape, "test": test.shape}
         self.content["data"].setdefault(name, shapes | {"runs": {}})
 
     def others(self, name: str, seed: int, method: str) -> float:
-        """Return the share of the machine that others had during a run; infinity without one."""
+        """Return the share of the machine that others used during a run; infinity without a run."""
         runs = self.content["data"].get(name, {}).get("runs", {})
         return float(runs.get(method, {}).get(str(seed), {}).get("others", np.inf))
 
     def add(self, name: str, seed: int, method: str, curve: Curve) -> None:
-        """Add a run, and write, unless there is one that was disturbed less."""
+        """Add a run and write the file, unless it holds a run that was disturbed less."""
         if curve.others > self.others(name, seed, method):
             return
         columns = {key: xs for key, xs in asdict(curve).items() if isinstance(xs, list)}
@@ -232,7 +255,7 @@ class Results:
 
 
 def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs: float) -> Curve:
-    """Return the curve of a method, after a short trial that compiles what has to be compiled."""
+    """Return the curve of a method, after a short run that compiles its kernels."""
     init = initial_atoms(source, K, seed)
     few = as_source(source.rows(np.arange(2 * BATCH)))
     for some, epochs in ((few, 2), (source, n_epochs)):
@@ -245,9 +268,9 @@ def run(method: Method, source: Source, evaluate: Evaluator, seed: int, n_epochs
 def measure(
     results: Results, name: str, experiment: Experiment, wanted: list[tuple[int, str]], end: float
 ) -> None:
-    """Do the runs of an experiment that are wanted, as (seed, method), as long as there is time."""
+    """Do the missing runs among (seed, method) pairs; start none after the time `end`."""
     to_do = [case for case in wanted if results.others(name, *case) > MOST_OTHERS]
-    to_do.sort(key=lambda case: results.others(name, *case) < np.inf)  # first what is missing
+    to_do.sort(key=lambda case: results.others(name, *case) < np.inf)  # missing runs first
     if not to_do or monotonic() > end:
         return
     train, test = experiment.data()
@@ -269,7 +292,7 @@ def measure(
 
 
 def draw(content: dict[str, Any], path: Path) -> None:
-    """Plot medians over seeds, and the range of objectives, for every experiment that there is."""
+    """Plot medians and ranges over seeds for every experiment that was measured."""
     from matplotlib import pyplot as plt
 
     data = {name: content["data"][name] for name in TOLERANCES if name in content["data"]}
@@ -296,7 +319,7 @@ def draw(content: dict[str, Any], path: Path) -> None:
             ax.text(1, level, label, transform=ax.get_yaxis_transform(), ha="right", va="bottom",
                     fontsize=7, color="0.4")  # fmt: skip
         ax.set(xscale="log", xlabel="CPU seconds of both threads", title=name)
-        if first < np.inf:  # before that, there is only the first disorder
+        if first < np.inf:  # before that, objectives are above the initial one
             ax.set_xlim(left=first / 2)
         ax.set_ylim(best - 0.03 * (start - best), start + 0.05 * (start - best))
         ax.grid(alpha=0.3, which="both", axis="x", linewidth=0.4)
@@ -307,13 +330,13 @@ def draw(content: dict[str, Any], path: Path) -> None:
 
 
 def main() -> None:
-    """Measure what is missing, then draw."""
+    """Do the missing runs, then draw."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scenes", type=Path, help="more scenes (.npy)")
     parser.add_argument("--data", nargs="+", help="experiments; all of them by default")
     parser.add_argument("--only", nargs="+", help="methods; all of them by default")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--minutes", type=float, default=60, help="begin no run after these")
+    parser.add_argument("--minutes", type=float, default=60, help="start no run after these")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/figure1.json"))
     parser.add_argument("--figure", type=Path, default=Path("docs/figure1.png"))
     options = parser.parse_args()

@@ -1,14 +1,13 @@
-"""How fast a GPU is, how fast it could at best be, and whether it learns the same.
+"""How fast a GPU is, its lower bound, and whether it reaches the same objective.
 
     python -m benchmarks.gpu [--scenes scenes.npy] [--indian-pines cube.npy] [--output …/gpu.json]
 
 1. Seconds per epoch of dictionary learning (λ = 0.1, r = 4) on patches that are cut out on the
-   device: Indian Pines (11,700 × 51,200), and, if they are given, scenes of the same sensor with
+   device: Indian Pines (11,700 × 51,200), and, if a file is given, scenes of the same sensor with
    their mirror images (about 100,000 × 52,480), for several k and batch sizes. Next to it the
-   floor: bytes and flops that an iteration cannot avoid, at the rates that this device was seen to
-   reach in this run.
-2. The same samples from the memory of the host and from a file, against the time that they need
-   on the bus, or from the disk.
+   floor: bytes and flops that an iteration cannot avoid, at the rates that were measured on this
+   device in the same run.
+2. The same samples from host memory and from a file, against the time of the transfer alone.
 3. The objective on held-out patches after an epoch, on the GPU, on the CPU from the same seed, and
    with products in TF32.
 4. Other problems at the same shapes.
@@ -17,9 +16,9 @@ The first fit of every shape compiles kernels and is not counted.
 """
 
 import argparse
-import json
 import subprocess
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -28,26 +27,32 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.machine import facts
-from benchmarks.scenes import indian_pines_cube, split_indian_pines
+from benchmarks.machine import facts, write_results
+from benchmarks.scenes import ALPHA, indian_pines_cube, split_indian_pines
+from benchmarks.summaries import timed
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.typing import Array
 
-ALPHA, REDUCTION, PATCH = 0.1, 4, 16
+REDUCTION = 4
+"""r."""
+
+PATCH = 16
+"""Rows and columns of a patch."""
+
 N_REPEATS = 3
+"""Fits that are timed, after one that compiles."""
 
 
 def seconds(model: MatrixFactorization, X: Any, n_repeats: int = N_REPEATS) -> dict[str, Any]:
-    """Return what fits take, the first one left out.
+    """Return the seconds of several fits; the first fit compiles and does not count.
 
-    ``seconds`` is the time of the iterations, waiting for data included; the whole fit has also
-    the initial atoms, the way of arrays to the device and back, and the recording of graphs.
+    ``seconds`` is the time of the iterations, waiting for data included. The whole fit also
+    includes the initial atoms, the transfer of arrays to the device and back, and the recording of
+    CUDA graphs.
     """
     epochs, fits = [], []
     for _ in range(n_repeats + 1):
-        begin = perf_counter()
-        model.fit(X)
-        fits.append(perf_counter() - begin)
+        fits.append(timed(partial(model.fit, X)))
         epochs.append(model.history_["compute_seconds"][-1])
     return {
         "seconds": median(epochs[1:]),
@@ -78,7 +83,7 @@ def driver_version() -> str:
 
 
 def rates() -> dict[str, float]:
-    """Return what this device reaches: float32 flops, bytes of its memory, bytes from the host."""
+    """Return the rates of this device: float32 flops, bytes of its memory, bytes from the host."""
     A = torch.randn((8192, 8192), device="cuda")
     pinned = torch.empty(2**28, dtype=torch.uint8, pin_memory=True)
     large = torch.empty(2**30, dtype=torch.uint8, device="cuda")
@@ -102,7 +107,7 @@ def rates() -> dict[str, float]:
 
 
 def floor_of_epoch(n: int, p: int, k: int, b: int, rate: dict[str, float]) -> dict[str, float]:
-    """Return flops, bytes and the least seconds of an epoch.
+    """Return flops, bytes and the lower bound of an epoch in seconds.
 
     An iteration writes and reads its samples, reads the rows of D and B in the mask, and reads and
     writes all of B; its products are X_s D_s, D_sᵀD_s, D_s C and Xᵀα.
@@ -149,7 +154,7 @@ def measure_epochs(
 
 
 def measure_outside(patches: ImagePatches, rate: dict[str, float]) -> list[dict[str, Any]]:
-    """Return seconds per epoch on samples from the memory of the host, and from a file."""
+    """Return seconds per epoch on samples from host memory, and from a file."""
     model = DictionaryLearning(
         256, alpha=ALPHA, reduction=REDUCTION, batch_size=256, device="cuda", random_state=0
     )
@@ -159,20 +164,22 @@ def measure_outside(patches: ImagePatches, rate: dict[str, float]) -> list[dict[
     rows = []
     times = seconds(model, X, 2)
     least = X.nbytes / rate["bus bytes"]
-    rows.append(_outside("memory of the host", X, times, least, "bus"))
+    rows.append(_outside("host memory", X, times, least, "bus"))
     few = X[: min(len(X), 20_000)]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "samples.npy"
         np.save(path, few)
         del X
-        begin = perf_counter()
-        with path.open("rb", buffering=0) as file:
-            while file.read(2**26):
-                pass
-        disk = perf_counter() - begin
+        disk = timed(partial(_read, path))
         times = seconds(model, str(path), 2)
     rows.append(_outside("file", few, times, max(disk, few.nbytes / rate["bus bytes"]), "disk"))
     return rows
+
+
+def _read(path: Path) -> None:
+    with path.open("rb", buffering=0) as file:
+        while file.read(2**26):
+            pass
 
 
 def _outside(source: str, X: Array, times: dict[str, Any], least: float, by: str) -> dict[str, Any]:
@@ -203,9 +210,7 @@ def measure_objectives(train: ImagePatches, test: ImagePatches) -> dict[str, flo
         model = DictionaryLearning(
             100, alpha=ALPHA, reduction=REDUCTION, batch_size=50, device=device, random_state=0
         )
-        begin = perf_counter()
-        model.fit(train)
-        took = perf_counter() - begin
+        took = timed(partial(model.fit, train))
         torch.set_float32_matmul_precision("highest")
         objectives[name] = model.set_params(device="cuda").objective(test)
         print(f"objective {objectives[name]:.6f} ({name}, {took:.2f} s)", flush=True)
@@ -266,8 +271,7 @@ def main() -> None:
         shapes = [(100, 256), (256, 256), (256, 1024), (1024, 256), (1024, 1024)]
         result["epochs"] += measure_epochs("AVIRIS scenes", scenes, shapes, result["rates"])
         result["outside"] = measure_outside(scenes, result["rates"])
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, result)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
-"""The facts of a machine that go with every measurement, and whether others used it too."""
+"""The facts about a machine that go with every measurement, and what other processes used of it."""
 
+import json
 import os
 import platform
 from datetime import date
@@ -16,9 +17,10 @@ import somf
 
 
 def seconds_of_others() -> float:
-    """Return the CPU seconds, of all cores, that all but this process have had so far.
+    """Return the CPU seconds, summed over cores, that all other processes have used so far.
 
-    Time that a virtual machine was denied counts too. Zero where the system does not say.
+    Time that the hypervisor took from a virtual machine counts too. Zero where /proc/stat is
+    missing.
     """
     stat = Path("/proc/stat")
     if not stat.exists():
@@ -28,8 +30,14 @@ def seconds_of_others() -> float:
     return busy - sum(os.times()[:2])
 
 
+def write_results(path: Path, results: dict[str, Any]) -> None:
+    """Write results as JSON, together with the facts about this machine."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"machine": facts()} | results, indent=1) + "\n")
+
+
 def facts() -> dict[str, Any]:
-    """Return what a reader needs to judge a number."""
+    """Return processor, threads, date and versions, which a reader needs to judge a number."""
     cpu = platform.processor()
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():

@@ -1,12 +1,12 @@
-"""Whether `reduction="auto"` can be trusted: how long it takes, against fixed reductions.
+"""How long `reduction="auto"` takes, compared with fixed reductions.
 
     python -m benchmarks.reduction [--scenes ../shared/data/aviris_scenes.npy] [--data planted]
 
-The data of `benchmarks.defaults` but its photograph, patches of two photographs, the digits (NMF),
-Indian Pines (NMF without a penalty), and all scenes together. What counts are the seconds of
-computing until the objective on held-out samples is, and stays, within 0.5 % of the best that any
-of the fits has found on this data from the same start; for NMF without a penalty, where nobody gets
-so close, within 10 %. Medians over seeds. One reduction takes turns with the other.
+The data of `benchmarks.defaults`, with patches of two photographs in place of one; the digits
+(NMF), Indian Pines (NMF without a penalty), and all scenes together. The result is the compute time
+until the objective on held-out samples is, and stays, within 0.5 % of the best one of all fits from
+the same initial atoms. For NMF without a penalty, where no fit stays that close, it is 10 %.
+Medians over seeds. Reductions take turns.
 """
 
 import argparse
@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks import defaults
 from benchmarks.convergence import photographs
-from benchmarks.machine import facts
+from benchmarks.machine import write_results
 from benchmarks.scenes import aviris_scenes, in_memory, indian_pines
 from somf import NMF, DictionaryLearning
 from somf.algorithm.schedule import TOLERANCE
@@ -39,13 +39,20 @@ FITS: dict[str, dict[str, Any]] = {
     "12": {"reduction": 12},
     "auto": {"reduction": "auto"},
 }
+"""The fits that are compared."""
+
 CLOSE = 0.005
+"""A relative distance from the best objective that counts as reached."""
+
 CLOSE_WITHOUT_PENALTY = 0.1
+"""The same for NMF without a penalty."""
+
 RECORDS = 24
+"""Evaluations of the held-out objective per fit."""
 
 
 def photo_patches() -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of two photographs, with fewer features per atom than masks would need."""
+    """Return patches of two photographs, for which a mask has few features per atom."""
     return *photographs(), {"n_components": 256, "alpha": 0.1}
 
 
@@ -60,7 +67,7 @@ def digits() -> tuple[Any, Any, dict[str, Any]]:
 
 
 def pines_without_penalty() -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of Indian Pines that are not centred, to be factorized without a penalty."""
+    """Return patches of Indian Pines that are not centred, for NMF without a penalty."""
     train, test = indian_pines(center=False)
     return in_memory(train), in_memory(test), {"n_components": 100, "alpha": 0.0}
 
@@ -92,7 +99,7 @@ def history(kind: type, data: Any, name: str, epochs: float, seed: int) -> dict[
 
 
 def first_look(kind: type, data: Any, seed: int) -> float:
-    """Return by how much more codes from a twelfth of the features cost at the start."""
+    """Return the relative extra cost of codes from a twelfth of the features at the start."""
     train, _, params = data
     config = kind(**params, reduction="auto")._config().for_features(train.shape[1])
     source, ids = as_source(train), np.arange(train.shape[0])
@@ -104,7 +111,7 @@ def first_look(kind: type, data: Any, seed: int) -> float:
 
 
 def iterations_until(history: dict[str, list[float]], target: float) -> float:
-    """Return when the objective has come below a target for good; infinity is never."""
+    """Return the iteration from which the objective stays below a target, or infinity."""
     n_iter, objective = history["n_iter"], history["objective"]
     above = [i for i, value in enumerate(objective) if value > target]
     if not above:
@@ -117,7 +124,7 @@ def iterations_until(history: dict[str, list[float]], target: float) -> float:
 
 
 def seconds_until(history: dict[str, list[float]], n_iter: float) -> float:
-    """Return the seconds of computing that so many iterations took."""
+    """Return the compute time of the first iterations, in seconds."""
     if math.isinf(n_iter):
         return n_iter
     return float(np.interp(n_iter, history["n_iter"], history["compute_seconds"]))
@@ -150,7 +157,7 @@ def main() -> None:
     parser.add_argument("--scenes", type=Path, default=Path("../shared/data/aviris_scenes.npy"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/reduction.json"))
-    parser.add_argument("--data", nargs="+", help="only these; keep what there is of others")
+    parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
     options = parser.parse_args()
     sources: dict[str, tuple[type, Callable[[], Any], float]] = {
         "Indian Pines": (DictionaryLearning, defaults.aviris, 1),
@@ -164,7 +171,6 @@ def main() -> None:
         sources["airport"] = (DictionaryLearning, partial(defaults.scenes, options.scenes), 1)
         sources["scenes"] = (DictionaryLearning, partial(all_scenes, options.scenes), 1)
     result: dict[str, Any] = {
-        "machine": facts(),
         "seeds": options.seeds,
         "close": CLOSE,
         "close without penalty": CLOSE_WITHOUT_PENALTY,
@@ -182,7 +188,7 @@ def main() -> None:
         found = result["data"][name] = compare(kind, data, epochs, options.seeds)
         for r, row in found.items():
             print(f"{name:<18} r={r:<14}", *row["iterations"], "iterations,", row["seconds"], "s")
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, result)
 
 
 if __name__ == "__main__":

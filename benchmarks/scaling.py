@@ -3,25 +3,26 @@
     python -m benchmarks.scaling [--output docs/scaling.png]
 
 One quantity varies at a time around p = 50,000, k = 100, n = 10,000, batches of 50, r = 4 (the
-default algorithm, float32). Samples are combinations of a few smooth profiles plus noise, drawn
-once and repeated, since only the cost matters here. Medians of single iterations.
+default algorithm, float32). Samples are combinations of a few smooth profiles plus noise. A few
+rows are drawn and repeated, since only the cost matters here. Medians of single iterations.
 """
 
 import argparse
-import json
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import facts
-from benchmarks.speed import STAGES, Run
+from benchmarks.machine import write_results
+from benchmarks.stages import STAGES, StagedFit
 from somf.data import Source
 from somf.kernels.cpu.threads import threads
 from somf.typing import Array, Ints
 
 CENTER = {"p": 50_000, "k": 100, "n": 10_000, "batch": 50, "r": 4}
+"""The values of all quantities but the one that varies."""
+
 SWEEPS = {
     "p": (5_000, 10_000, 20_000, 50_000, 100_000, 200_000),
     "k": (32, 64, 128, 256, 512, 1024),
@@ -29,11 +30,14 @@ SWEEPS = {
     "batch": (10, 25, 50, 100, 200, 400),
     "r": (1, 2, 4, 8, 16, 32),
 }
+"""The values of the quantity that varies."""
+
 N_ROWS = 256
+"""Different rows."""
 
 
 class Repeated(Source):
-    """A few rows that stand for many."""
+    """A matrix of n rows in which a few different rows repeat."""
 
     def __init__(self, n: int, p: int) -> None:
         rng = np.random.default_rng(0)
@@ -45,14 +49,14 @@ class Repeated(Source):
         self.X, self.shape, self.dtype = X, (n, p), X.dtype
 
     def rows(self, ids: Ints) -> Array:
-        """Return rows, again and again."""
+        """Return rows (len(ids), p)."""
         return self.X[ids % N_ROWS]
 
 
 def measure(case: dict[str, int], n_iter: int) -> dict[str, float]:
     """Return the median milliseconds of an iteration and of its stages."""
     source = Repeated(case["n"], case["p"])
-    run = Run(source, case["r"], "averaged", k=case["k"], batch_size=case["batch"])
+    run = StagedFit(source, case["r"], "averaged", k=case["k"], batch_size=case["batch"])
     with threads(None):
         run.advance(3)
         times = [run.advance(1) for _ in range(n_iter)]
@@ -60,7 +64,7 @@ def measure(case: dict[str, int], n_iter: int) -> dict[str, float]:
 
 
 def slope(xs: list[float], ys: list[float]) -> float:
-    """Return the exponent of growth over the upper half of a sweep."""
+    """Return the exponent of ys as a power of xs over the upper half of a sweep."""
     half = len(xs) // 2
     return float(np.polyfit(np.log(xs[half:]), np.log(ys[half:]), 1)[0])
 
@@ -97,7 +101,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("docs/scaling.png"))
     parser.add_argument("--json", type=Path, default=Path("benchmarks/results/scaling.json"))
     options = parser.parse_args()
-    result: dict[str, Any] = {"machine": facts(), "center": CENTER, "sweeps": {}}
+    result: dict[str, Any] = {"center": CENTER, "sweeps": {}}
     for name, values in SWEEPS.items():
         times = [measure(CENTER | {name: value}, options.iterations) for value in values]
         exponent = slope(list(values), [t["total"] for t in times])
@@ -105,7 +109,7 @@ def main() -> None:
         print(f"{name}: total ~ {name}^{exponent:.2f}")
         for value, t in zip(values, times, strict=True):
             print(f"  {value:>9} " + " ".join(f"{stage} {t[stage]:.1f}" for stage in t))
-    options.json.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.json, result)
     draw(result, options.output)
 
 

@@ -1,4 +1,4 @@
-"""The data of the benchmarks: patches of AVIRIS scenes."""
+"""The problem of most benchmarks: patches of AVIRIS scenes, k, λ and the batch size."""
 
 from pathlib import Path
 
@@ -8,12 +8,24 @@ from somf import ImagePatches
 from somf.data import Source, as_source
 from somf.typing import Array
 
+K = 100
+"""Atoms."""
+
+ALPHA = 0.1
+"""λ."""
+
+BATCH = 50
+"""Samples in a minibatch."""
+
 N_TRAIN_COLUMNS = 105
+"""Columns of Indian Pines, from the left, that patches for training come from."""
+
 TRAIN_SHARE = 0.72
+"""The same as a share of the columns, for other scenes."""
 
 
 def indian_pines(center: bool = True) -> tuple[ImagePatches, ImagePatches]:
-    """Return 11,700 patches of 16 × 16 × 200 to learn from, and some of another part to test on."""
+    """Return 11,700 training patches of 16 × 16 × 200, and test patches of another part."""
     return split_indian_pines(indian_pines_cube(), center)
 
 
@@ -25,13 +37,13 @@ def indian_pines_cube() -> Array:
 
 
 def split_indian_pines(cube: Array, center: bool = True) -> tuple[ImagePatches, ImagePatches]:
-    """Return patches of the left part, to learn from, and some of the right part, to test on."""
+    """Return training patches of the left part, and test patches of the right part."""
     image = np.asarray(cube, dtype=np.float32)
     return split(image, N_TRAIN_COLUMNS, stride=3, center=center)
 
 
 def aviris_scenes(path: Path) -> tuple[Source, Source]:
-    """Return patches of the left parts of some scenes, and some of their right parts.
+    """Return training patches of the left parts of scenes, and test patches of the right parts.
 
     Parameters
     ----------
@@ -47,7 +59,7 @@ def aviris_scenes(path: Path) -> tuple[Source, Source]:
 def split(
     image: Array, n_columns: int, stride: int, center: bool = True
 ) -> tuple[ImagePatches, ImagePatches]:
-    """Return patches of the first columns, and every so many of the others: none overlap."""
+    """Return all patches of the first columns, and those of the others at a stride."""
     train = ImagePatches(image[:, :n_columns], 16, center=center)
     return train, ImagePatches(image[:, n_columns:], 16, stride, center=center)
 

@@ -1,149 +1,52 @@
-"""How long an iteration takes, how long it would at least have to take, and how peers compare.
+"""How long an iteration takes, its lower bound, and how long peers take.
 
     python -m benchmarks.speed [--rounds 7] [--seeds 3] [--no-peers]
 
 Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 0.1, batches of 50.
 
-1. Seconds per iteration by stage, for r = 1, 4, 12 and every code estimator, next to the floor: the
-   BLAS calls that an iteration cannot avoid, on arrays of the same shape, with BLAS's own threads;
-   and once more with rows shared out among the threads, as somf does it, which is faster.
-   Configurations take turns; medians over rounds, with the spread (the quartiles).
+1. Milliseconds per iteration by stage, for r = 1, 4, 12 and every code estimator, next to the
+   floor: the BLAS calls that an iteration cannot avoid, on arrays of the same shape, with BLAS's
+   own threads. The shared floor is the same with rows split between threads, as somf does it.
+   Configurations take turns; medians over rounds, with quartiles.
 2. The same for sparse PCA, NMF, elastic-net atoms and sparse data at r = 4.
-3. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches what
-   they have reached, judged by one evaluator on the same held-out patches. The time to take samples
-   out of X counts for everybody. Other atoms and another order for each of several seeds.
+3. scikit-learn and SPAMS for one epoch from the same initial atoms, and when somf reaches the same
+   objective on held-out patches (`benchmarks.peers`). The time to read samples from X counts for
+   all of them. Each seed has its own initial atoms and its own order of samples.
 """
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from statistics import median, quantiles
-from time import perf_counter, process_time
-from types import SimpleNamespace
-from typing import Any, Protocol
+from statistics import median
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import get_blas_funcs
-from sklearn.decomposition import MiniBatchDictionaryLearning
 
-from benchmarks.curves import (
-    SPAMS_MINIBATCHES,
-    Curve,
-    Evaluator,
-    ScikitLearner,
-    SomfLearner,
-    SpamsLearner,
-    follow,
-    initial_atoms,
-)
-from benchmarks.machine import facts
-from benchmarks.scenes import in_memory, indian_pines
-from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
-from somf.algorithm.solver import Solver
-from somf.data import Loader, Source, as_source, epoch_order
+from benchmarks.machine import write_results
+from benchmarks.peers import REDUCTIONS, measure_peers, print_peers
+from benchmarks.scenes import ALPHA, BATCH, K, in_memory, indian_pines
+from benchmarks.stages import STAGES, StagedFit
+from benchmarks.summaries import summary, timed
+from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import pool_for, threads
-from somf.penalties import CodePenalty
-from somf.training.start import start
 from somf.typing import Array
 
-K, ALPHA, BATCH = 100, 0.1, 50
-REDUCTIONS = (1, 4, 12)
 ESTIMATORS = ("masked", "averaged", "exact")
-STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
-
-
-class Watch(Protocol):
-    """Looks on while methods run."""
-
-    def watch(self, owner: Any, name: str, stage: str) -> None:
-        """Look on whenever ``owner.name``, which is part of a stage, runs."""
-        ...
-
-
-class Stopwatch:
-    """Adds up the time that is spent in some methods."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-
-    def watch(self, owner: Any, name: str, stage: str) -> None:
-        """Count the time inside ``owner.name`` as that of a stage."""
-        method = getattr(owner, name)
-
-        def timed(*args: Any) -> Any:
-            begin = perf_counter()
-            result = method(*args)
-            self.seconds[stage] += perf_counter() - begin
-            return result
-
-        setattr(owner, name, timed)
-
-
-class Run:
-    """A fit that is advanced a few iterations at a time."""
-
-    def __init__(
-        self,
-        X: Any,
-        reduction: float,
-        code_estimator: str,
-        k: int = K,
-        batch_size: int = BATCH,
-        kind: Callable[..., MatrixFactorization] = DictionaryLearning,
-    ) -> None:
-        self.batch_size = batch_size
-        model = kind(k, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator)
-        source = as_source(X)
-        config = model._config().for_features(source.shape[1])
-        ids = np.arange(source.shape[0])
-        self.state = start(config, source, ids, seed=0, is_finite=True)
-        self.solver = Solver(config, self.state)
-        self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
-        self.order = epoch_order(ids, 0, 0)
-        self.solver.kernels = SimpleNamespace(**vars(self.solver.kernels))  # can be watched
-        self.stopwatch = Stopwatch()
-        self.watch(self.stopwatch)
-
-    def watch(self, watch: Watch) -> None:
-        """Let every stage be watched."""
-        solver = self.solver
-        for owner, name, stage in (
-            (self.loader, "load", "load"),
-            (solver.masks, "draw", "mask"),
-            (solver.regression, "estimate" if solver.reduction > 1 else "of_subset", "regression"),
-            (solver.kernels, "solve_codes", "codes"),
-            (solver.surrogate, "add", "surrogate"),
-            (solver.dictionary, "update", "dictionary"),
-            (solver.gram_cache, "dictionary_changed", "dictionary"),
-        ):
-            watch.watch(owner, name, stage)
-
-    def advance(self, n_iter: int) -> dict[str, float]:
-        """Do some iterations; return milliseconds per iteration of every stage and in all."""
-        self.stopwatch.seconds.clear()
-        begin = perf_counter()
-        for _ in range(n_iter):
-            at = (self.state.n_iter * self.batch_size) % (len(self.order) - self.batch_size)
-            batch = self.order[at : at + self.batch_size]
-            self.solver.step(self.loader.load(batch), batch)
-        total = perf_counter() - begin
-        seconds = {stage: self.stopwatch.seconds[stage] for stage in STAGES}
-        seconds["other"] = total - sum(seconds.values())
-        return {stage: 1e3 * s / n_iter for stage, s in (seconds | {"total": total}).items()}
+"""The code estimators, which differ for r > 1."""
 
 
 def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[float, float]]:
     """Return a function that times the BLAS calls of one iteration, in milliseconds.
 
-    Once as plain calls with BLAS's own threads, once with rows shared out among single-threaded
-    calls. One call at a time, several times in a row: taking turns, the thread pools of NumPy's and
-    SciPy's BLAS would get into each other's way, which is not unavoidable.
+    The first time is that of plain calls with BLAS's own threads, the second that of
+    single-threaded calls on a share of the rows each. A call is repeated several times before the
+    next one is timed: alternating calls would make the thread pools of NumPy's and SciPy's BLAS
+    compete, which an implementation can avoid.
     """
     rng = np.random.default_rng(0)
     q = round(p / reduction)
@@ -177,34 +80,21 @@ def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[
     return lambda: (1e3 * plain(), 1e3 * shared())
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Return the seconds that a call takes."""
-    begin = perf_counter()
-    call()
-    return perf_counter() - begin
-
-
-def summary(values: list[float]) -> dict[str, float]:
-    """Return median and quartiles."""
-    low, middle, high = quantiles(values, n=4) if len(values) > 1 else values * 3
-    return {"median": middle, "low": low, "high": high}
-
-
 def ratio(times: dict[str, list[float]], floor: str) -> dict[str, float]:
-    """Return how many times its floor an iteration takes."""
+    """Return the time of an iteration divided by its floor."""
     return summary([a / b for a, b in zip(times["total"], times[floor], strict=True)])
 
 
 def measure_iterations(X: Any, n_rounds: int, n_iter: int) -> list[dict[str, Any]]:
-    """Return the times of all configurations and their floors, measured in turns."""
+    """Return the times of all configurations and their floors; configurations take turns."""
     p = X.shape[1]
     cases = [(r, e) for r in REDUCTIONS for e in (ESTIMATORS if r > 1 else ("masked",))]
-    runs = {case: Run(X, *case) for case in cases}
+    runs = {case: StagedFit(X, *case) for case in cases}
     floor = {case: floors(p, *case) for case in cases}
     times: dict[Any, dict[str, list[float]]] = {c: defaultdict(list) for c in cases}
     with threads(None):
         for case in cases:
-            runs[case].advance(5)  # compile, and leave the first large steps behind
+            runs[case].advance(5)  # compile, and pass the first large steps
     for _ in range(n_rounds):
         for case in cases:
             for name, milliseconds in zip(("floor", "shared floor"), floor[case](), strict=True):
@@ -235,7 +125,7 @@ def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
         "elastic-net atoms": (dense, partial(MatrixFactorization, atom_l1_ratio=0.5, l1_ratio=0.0)),
         "5 % sparse data": (sparse, DictionaryLearning),
     }
-    runs = {name: Run(data, 4, "averaged", kind=kind) for name, (data, kind) in cases.items()}
+    runs = {name: StagedFit(data, 4, "averaged", kind=kind) for name, (data, kind) in cases.items()}
     times: dict[str, list[dict[str, float]]] = defaultdict(list)
     with threads(None):
         for run in runs.values():
@@ -253,93 +143,6 @@ def measure_variants(X: Array, n_rounds: int, n_iter: int) -> dict[str, Any]:
         }
         for name, rounds in times.items()
     }
-
-
-def fit_somf(
-    source: Source, init: Array, evaluate: Evaluator, seed: int, reduction: float
-) -> Curve:
-    """Return the curve of one epoch."""
-    model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init)
-    n, learner = source.shape[0], SomfLearner(model, source, seed)
-    # The curve is convex, and a straight line between looks that are far apart would be late.
-    return follow(learner, evaluate, n, n, BATCH, seed, growth=1.12)
-
-
-def fit_scikit_learn(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
-    """Return where one epoch begins and ends."""
-    model = MiniBatchDictionaryLearning(
-        K, alpha=ALPHA, batch_size=BATCH, dict_init=init, fit_algorithm="cd", random_state=seed
-    )
-    n = source.shape[0]
-    return follow(ScikitLearner(model, source, init), evaluate, n, n, BATCH, seed, growth=None)
-
-
-def fit_spams(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:  # noqa: ARG001 (like the others)
-    """Return where one epoch begins and ends, in one call: SPAMS draws samples by itself."""
-    everything, learner = np.arange(source.shape[0]), SpamsLearner(source, init, ALPHA, BATCH)
-    X = learner.load(everything)
-    curve = Curve([0], [0.0], [0.0], [0.0], [evaluate(init)])
-    begin, cpu_before = perf_counter(), process_time()
-    learner.learn(X, everything)
-    curve.wall_seconds.append(perf_counter() - begin)
-    curve.cpu_seconds.append(process_time() - cpu_before)
-    curve.compute_seconds.append(curve.wall_seconds[-1])
-    curve.n_samples.append(len(everything))
-    curve.objective.append(evaluate(learner.components))
-    return curve
-
-
-def fit_spams_in_pieces(source: Source, init: Array, evaluate: Evaluator, seed: int) -> Curve:
-    """Return where one epoch begins and ends, as Figure 1 goes through it."""
-    n, learner = source.shape[0], SpamsLearner(source, init, ALPHA, BATCH)
-    return follow(learner, evaluate, n, n, SPAMS_MINIBATCHES * BATCH, seed, growth=None)
-
-
-PEERS = {
-    "SPAMS": fit_spams,
-    f"SPAMS, in calls of {SPAMS_MINIBATCHES} minibatches": fit_spams_in_pieces,
-    "scikit-learn": fit_scikit_learn,
-}
-
-
-def measure_peers(X: Array, test: ImagePatches, n_seeds: int) -> dict[str, Any]:
-    """Return one epoch of each peer, and when somf gets as far."""
-    evaluate = Evaluator(test, CodePenalty(ALPHA, 1.0, False))
-    source = as_source(X)
-    starts = [initial_atoms(source, K, seed) for seed in range(n_seeds)]
-    fit_somf(as_source(X[:200]), starts[0], evaluate, 0, 4)  # compile
-    curves: dict[Any, list[Curve]] = defaultdict(list)
-    for seed, init in enumerate(starts):
-        for name, fit in PEERS.items():
-            curves[name].append(fit(source, init, evaluate, seed))
-        for r in REDUCTIONS:
-            curves[r].append(fit_somf(source, init, evaluate, seed, r))
-    return {
-        "seeds": n_seeds,
-        "initial objective": median(evaluate(init) for init in starts),
-        "peers": {name: compare(curves, name) for name in PEERS},
-        "curves": {r: asdict(curves[r][0]) for r in REDUCTIONS},
-    }
-
-
-def compare(curves: dict[Any, list[Curve]], name: str) -> dict[str, Any]:
-    """Return an epoch of a peer, and when somf gets as far, where it does with every seed."""
-    seconds = [curve.wall_seconds[-1] for curve in curves[name]]
-    targets = [curve.objective[-1] for curve in curves[name]]
-    result: dict[str, Any] = {"seconds": extent(seconds), "objective": extent(targets), "somf": {}}
-    for r in REDUCTIONS:
-        pairs = zip(curves[r], targets, strict=True)
-        reached = [curve.seconds_to(target, "wall_seconds") for curve, target in pairs]
-        done = [s for s in reached if s is not None]
-        if len(done) == len(reached):
-            sooner = [a / b for a, b in zip(seconds, done, strict=True)]
-            result["somf"][r] = {"seconds": extent(done), "sooner": extent(sooner)}
-    return result
-
-
-def extent(values: list[float]) -> dict[str, float]:
-    """Return median and extremes."""
-    return {"median": median(values), "low": min(values), "high": max(values)}
 
 
 def print_iterations(rows: list[dict[str, Any]]) -> None:
@@ -365,20 +168,6 @@ def print_variants(variants: dict[str, Any]) -> None:
         print(f"{name:<20}{times['total']['median']:>7.1f} ms, {factor['median']:.2f} × ({stages})")
 
 
-def print_peers(result: dict[str, Any]) -> None:
-    """Print how much sooner somf gets as far as its peers."""
-    print(f"\nObjective on held-out patches: {result['initial objective']:.5f} at the start")
-    for name, peer in result["peers"].items():
-        seconds, objective = peer["seconds"]["median"], peer["objective"]["median"]
-        print(f"{name}: {objective:.5f} after an epoch of {seconds:.1f} s")
-        for r, reached in peer["somf"].items():
-            sooner = reached["sooner"]
-            print(
-                f"  somf r={r} gets there in {reached['seconds']['median']:.2f} s, "
-                f"{sooner['median']:.1f} ({sooner['low']:.1f} to {sooner['high']:.1f}) times sooner"
-            )
-
-
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -390,7 +179,7 @@ def main() -> None:
     options = parser.parse_args()
     train, test = indian_pines()
     X = in_memory(train)
-    result: dict[str, Any] = {"machine": facts(), "shape": X.shape, "k": K, "batch": BATCH}
+    result: dict[str, Any] = {"shape": X.shape, "k": K, "alpha": ALPHA, "batch": BATCH}
     result["iterations"] = measure_iterations(X, options.rounds, options.iterations)
     print_iterations(result["iterations"])
     result["variants"] = measure_variants(X, options.rounds, options.iterations)
@@ -398,8 +187,7 @@ def main() -> None:
     if not options.no_peers:
         result |= measure_peers(X, test, options.seeds)
         print_peers(result)
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(result, indent=1) + "\n")
+    write_results(options.output, result)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,17 @@
     python -m benchmarks.terabyte [--samples 20000] [--rounds 3] [--rows 4500] [--folder scratch]
 
 The scene has 4,500 × 1,150 pixels × 224 channels in uint16, 2.3 GB: mixtures of endmembers whose
-shares vary smoothly, plus noise. It is made once and kept in the folder. Its patches of 16 × 16 are
-a matrix of 5.1 million samples × 57,344 features, 1.17 TB in float32, which is never made.
+shares vary smoothly, plus noise. It is written once and kept in the folder. Its patches of 16 × 16
+are a matrix of 5.1 million samples × 57,344 features, 1.17 TB in float32, which is never stored.
 
 Each case is fitted in a process of its own for a bounded number of samples (k = 100, λ = 0.1,
 batches of 50, r = 4), and reports
 
-- memory: `RssAnon`, what the process holds itself; `RssFile`, pages of mapped files that happen to
-  be in memory, which the system takes back when it needs them (the scene, and the scratch files of
-  per-sample statistics); the peak of both together; and per-sample statistics one by one;
-- milliseconds per iteration, from the file, from memory, and for parts of the scene, in turns.
+- memory: `RssAnon`, memory that the process has allocated; `RssFile`, resident pages of mapped
+  files (the scene, and the scratch files of per-sample statistics), which the system may evict; the
+  peak of both together; and per-sample statistics one by one;
+- milliseconds per iteration, from the file, from memory, and for parts of the scene; cases take
+  turns.
 """
 
 import argparse
@@ -28,21 +29,41 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.machine import facts
-from benchmarks.speed import ALPHA, BATCH, K, summary
+from benchmarks.machine import write_results
+from benchmarks.scenes import ALPHA, BATCH, K
+from benchmarks.summaries import summary
 from somf import DictionaryLearning, ImagePatches
 from somf.callbacks import Progress
 from somf.data.readahead.memory_map import is_mapped
 from somf.typing import Array
 
-ROWS, COLUMNS, CHANNELS, PATCH = 4500, 1150, 224, 16
-N_ENDMEMBERS, GRID = 12, 25
+ROWS = 4500
+"""Rows of the scene."""
+
+COLUMNS = 1150
+"""Columns of the scene."""
+
+CHANNELS = 224
+"""Channels of the scene."""
+
+PATCH = 16
+"""Rows and columns of a patch."""
+
+N_ENDMEMBERS = 12
+"""Spectra that pixels are mixtures of."""
+
+GRID = 25
+"""Pixels between the grid points at which shares of endmembers are drawn."""
+
 REDUCTION = 4
+"""r."""
+
 WARM_UP = 20
+"""Iterations that are not counted."""
 
 
 def make_scene(path: Path, n_rows: int) -> None:
-    """Write the scene, some lines at a time."""
+    """Write the scene, 50 rows at a time."""
     rng = np.random.default_rng(0)
     shape = (n_rows, COLUMNS, CHANNELS)
     steps = rng.standard_normal((N_ENDMEMBERS, CHANNELS))
@@ -72,7 +93,7 @@ def interpolation(n: int, n_knots: int) -> Array:
 
 
 def resident() -> dict[str, int]:
-    """Return the megabytes of memory that this process has, by kind, and the peak of all."""
+    """Return the resident memory of this process by kind, and its peak, in megabytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     kinds = ("RssAnon", "RssFile", "RssShmem", "VmHWM")
     entries = (line.split(":") for line in lines)
@@ -88,14 +109,14 @@ def fit(image: Any, n_samples: int) -> dict[str, Any]:
     seconds: list[float] = []
     memory: list[dict[str, int]] = []
 
-    def watch(progress: Progress) -> bool:
+    def record(progress: Progress) -> bool:
         seconds.append(progress.compute_seconds)
         if progress.n_iter % 10 == 0:
             memory.append(resident())
         return progress.n_samples_seen >= n_samples
 
     model = DictionaryLearning(
-        K, alpha=ALPHA, reduction=REDUCTION, batch_size=BATCH, callbacks=[watch], random_state=0
+        K, alpha=ALPHA, reduction=REDUCTION, batch_size=BATCH, callbacks=[record], random_state=0
     ).fit(patches)
     steady = 1e3 * np.diff(seconds[WARM_UP:])
     kept = model._state.memory.arrays()
@@ -127,7 +148,7 @@ def fit(image: Any, n_samples: int) -> dict[str, Any]:
 
 
 def warm_up() -> None:
-    """Import and compile everything on a small image of the same type."""
+    """Import and compile all kernels on a small image of the same type."""
     image = np.random.default_rng(0).integers(0, 9, (40, 40, CHANNELS), dtype=np.uint16)
     DictionaryLearning(10, reduction=REDUCTION, random_state=0).fit(ImagePatches(image, PATCH))
 
@@ -168,7 +189,7 @@ def forget(path: Path) -> None:
 
 
 def main() -> None:
-    """Make the scene if need be, measure, print, write."""
+    """Write the scene unless it exists; measure, print, write results."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=3)
@@ -197,8 +218,7 @@ def main() -> None:
         {case: run_case(scene, *case, options.samples) for case in cases}
         for _ in range(options.rounds)
     ]
-    report = {
-        "machine": facts(),
+    results = {
         "scene": [options.rows, COLUMNS, CHANNELS],
         "k": K,
         "batch": BATCH,
@@ -212,7 +232,7 @@ def main() -> None:
         ),
         "parts of the scene": [middle([r["file", n] for r in rounds]) for n in parts],
     }
-    options.output.write_text(json.dumps(report, indent=1) + "\n")
+    write_results(options.output, results)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-r"""How the site is made of these pages and of the docstrings: `make docs`.
+r"""Configuration of Sphinx, which builds the site from these pages and the docstrings: `make docs`.
 
-Nothing is fetched, neither when the site is built nor when it is looked at. Formulas become MathML,
-which browsers draw themselves; the converter wants arguments in braces, as in ``\frac{1}{2}``.
+Neither the build nor the site loads anything from the network. Formulas become MathML, which
+browsers draw without a library. The converter needs arguments in braces, as in ``\frac{1}{2}``.
 """
 
 from typing import Any
@@ -27,31 +27,31 @@ myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # numpydoc sections say it in words, and with shapes
-numpydoc_show_class_members = False  # pages say which members there are
-default_role = "py:obj"  # `names` in docstrings are links where there is something to link to
+autodoc_typehints = "none"  # numpydoc sections describe types in words, with shapes
+numpydoc_show_class_members = False  # api.md lists the members
+default_role = "py:obj"  # `names` in docstrings become links to the reference
 
 html_theme = "furo"
 html_title = f"somf {version}"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
 html_copy_source = False
-html_show_search_summary = False  # pages opened from a disk may not read each other
+html_show_search_summary = False  # browsers do not let pages opened from a disk read each other
 html_math_renderer = "mathml"
 
 
 def draw_inline(self: Any, node: nodes.math) -> None:
-    """Write a formula of a line as MathML."""
+    """Write an inline formula as MathML."""
     self.body.append(tex2mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def draw_block(self: Any, node: nodes.math_block) -> None:
-    """Write a formula of its own as MathML."""
+    """Write a displayed formula as MathML."""
     self.body.append(f'<div class="formula">{tex2mathml(node.astext(), as_block=True)}</div>')
     raise nodes.SkipNode
 
 
 def setup(app: Sphinx) -> None:
-    """Tell Sphinx how formulas are drawn."""
+    """Register the renderer of formulas."""
     app.add_html_math_renderer("mathml", (draw_inline, None), (draw_block, None))

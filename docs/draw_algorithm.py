@@ -11,19 +11,39 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 from somf.algorithm.masks import BernoulliMasks, BlockMasks
 
 HERE = Path(__file__).parent
-BLUE, ORANGE, FAINT, INK = "#2b6cb0", "#dd6b20", "#e2e8f0", "#1a202c"
-P, R, N_ITER = 96, 4, 8
+"""The folder of the docs."""
+
+BLUE = "#2b6cb0"
+"""The colour of what an iteration reads."""
+
+ORANGE = "#dd6b20"
+"""The colour of what an iteration changes."""
+
+FAINT = "#e2e8f0"
+"""The colour of what an iteration does not use."""
+
+INK = "#1a202c"
+"""The colour of text and lines."""
+
+P = 96
+"""Features in the figure of masks."""
+
+R = 4
+"""The reduction in the figure of masks."""
+
+N_ITER = 8
+"""Iterations in the figure of masks."""
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw all figures."""
     plt.rcParams.update({"font.size": 10, "svg.hashsalt": "somf", "text.color": INK})
     for name, draw in (("flow", draw_flow), ("iteration", draw_iteration), ("masks", draw_masks)):
         draw().savefig(HERE / f"{name}.svg", metadata={"Date": None})
 
 
 def draw_flow() -> Figure:
-    """Draw the five steps of an iteration, and what goes from one to the next."""
+    """Draw the five steps of an iteration, and the arrays that they pass on."""
     figure, ax = canvas(11, 3.0)
     steps = (
         ("1 mask", "S, p/r features"),
@@ -105,16 +125,16 @@ def draw_iteration() -> Figure:
 
 
 def draw_masks() -> Figure:
-    """Draw the masks of some iterations: blocks of shuffled features, and coins."""
+    """Draw the masks of some iterations: blocks of shuffled features, and Bernoulli masks."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.3), layout="constrained")
-    block_masks, coins = BlockMasks(P, R, seed=0), BernoulliMasks(P, R, seed=0)
+    block_masks, bernoulli = BlockMasks(P, R, seed=0), BernoulliMasks(P, R, seed=0)
     for ax, masks, title in (
         (left, block_masks, f'masks="blocks": pairs of {2 * R} blocks, features shuffled once'),
-        (right, coins, 'masks="bernoulli": a coin for every feature'),
+        (right, bernoulli, 'masks="bernoulli": every feature with probability 1/r'),
     ):
         picture = np.zeros((N_ITER, P))
         for iteration in range(N_ITER):
-            rows = masks.draw(iteration).rows
+            rows = masks.draw(iteration, R).rows
             for part in rows if isinstance(rows, tuple) else (rows,):
                 picture[iteration, part] = 1
         ax.imshow(picture, aspect="auto", cmap=colors(), extent=(0, P, N_ITER, 0))
@@ -136,7 +156,7 @@ def draw_masks() -> Figure:
 
 
 def colors() -> object:
-    """Return the colours of a feature that is not looked at, and of one that is."""
+    """Return the colours of a feature outside and inside of a mask."""
     from matplotlib.colors import ListedColormap
 
     return ListedColormap([FAINT, BLUE])
@@ -152,7 +172,7 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def frame(ax: Axes, left: float, right: float, bottom: float, top: float) -> None:
-    """Show just this."""
+    """Set the limits of the axes."""
     ax.set_xlim(left, right)
     ax.set_ylim(bottom, top)
 

@@ -1,4 +1,4 @@
-"""Run the examples and keep what they draw, small: `python docs/draw_gallery.py`."""
+"""Run the examples and keep small versions of their figures: `python docs/draw_gallery.py`."""
 
 import runpy
 import tempfile
@@ -8,9 +8,16 @@ import matplotlib as mpl
 from PIL import Image
 
 HERE = Path(__file__).parent
+"""The folder of the docs."""
+
 DRAWINGS = ("digits_nmf", "sparse_pca", "topics", "streaming", "model_selection")
+"""Examples whose figures are kept as PNG."""
+
 PHOTOGRAPHS = ("denoising",)
+"""Examples whose figures are kept as JPEG."""
+
 WIDTH = 1100
+"""Pixels of the longer side."""
 
 mpl.use("Agg")
 for name in (*DRAWINGS, *PHOTOGRAPHS):

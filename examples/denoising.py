@@ -1,10 +1,9 @@
-"""Take the noise out of a photograph with a dictionary that was learned from the noisy picture.
+"""Remove noise from a photograph with a dictionary that is learned from the noisy photograph.
 
-A patch of the clean picture is a combination of few atoms, noise is not. So atoms are learned from
-the patches of the noisy picture itself, every patch is replaced by its code on them, and pixels are
-averaged over all patches that hold them. Nothing but the noisy picture is ever looked at; the clean
-one only tells how well it went, and how well blurring can do. Some grain is left where there is
-nothing to see: by chance, noise now and then looks like an atom.
+A patch of the clean photograph is a combination of few atoms, noise is not. The script learns atoms
+from the patches of the noisy photograph, reconstructs every patch from its code, and averages each
+pixel over all patches that contain it. The clean photograph is used only to measure the result, and
+that of blurring. Some grain remains in uniform regions, where noise resembles an atom by chance.
 
     python examples/denoising.py --output demo
 """
@@ -25,7 +24,7 @@ from somf.typing import Array
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Add noise, learn, take the noise out, draw."""
+    """Add noise, learn, remove the noise, draw."""
     options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     clean = load_sample_image("china.jpg").mean(axis=2).astype(np.float32) / 255
@@ -33,13 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(0)
     noisy = clean + np.float32(options.noise) * rng.standard_normal(clean.shape, dtype=np.float32)
 
-    # On atoms of unit norm, the code of noise alone is about as large as the noise. Atoms are
-    # learned from what stands out clearly; codes may then be closer to the picture.
+    # On atoms of unit norm, the code of pure noise is about as large as the noise. A large alpha
+    # lets atoms learn from clear structures only; a smaller one then keeps more detail in codes.
     patches = ImagePatches(noisy, options.patch_size, center=True, scale=False)
     model = DictionaryLearning(
         options.components,
         alpha=2 * options.noise,
-        reduction=1,  # 64 values are too few to leave some out
+        reduction=1,  # 64 values are too few for subsampling
         n_epochs=options.epochs,
         random_state=0,
     )
@@ -53,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"{patches.shape[0]} patches, {len(model.components_)} atoms\n"
         f"PSNR of the noisy picture: {before:.2f} dB\n"
         f"PSNR of the denoised one:  {after:.2f} dB\n"
-        f"The best that blurring does: {blurred:.2f} dB"
+        f"PSNR of the best blur:     {blurred:.2f} dB"
     )
     figure, axes = plt.subplots(2, 2, figsize=(10, 10), layout="constrained")
     titles = ("clean", f"noisy, {before:.1f} dB", f"denoised, {after:.1f} dB")
@@ -70,10 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def put_together(smooth: Array, noisy: Array, patches: ImagePatches) -> Array:
-    """Return the mean, over all patches that hold a pixel, of what their codes stand for."""
+    """Return the mean of the reconstructions of all patches that contain a pixel."""
     height, width = patches.patch_shape
     windows = np.lib.stride_tricks.sliding_window_view(noisy, (height, width))
-    means = windows.mean(axis=(2, 3), keepdims=True)  # patches are coded without them
+    means = windows.mean(axis=(2, 3), keepdims=True)  # codes do not contain them
     smooth = smooth.reshape(windows.shape) + means
     total, count = np.zeros_like(noisy), np.zeros_like(noisy)
     n_rows, n_columns = windows.shape[:2]

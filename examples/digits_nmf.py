@@ -1,7 +1,7 @@
-"""Take handwritten digits apart into strokes, by non-negative matrix factorization.
+"""Decompose handwritten digits into strokes with non-negative matrix factorization.
 
-Ink only ever adds to a page. If neither atoms nor codes may be negative, atoms are parts of digits,
-and the code of a digit says which strokes it consists of.
+Atoms and codes are non-negative, so strokes of ink can only be added. Atoms are then parts of
+digits, and the code of a digit lists its strokes.
 
     python examples/digits_nmf.py --output demo
 """
@@ -21,7 +21,7 @@ from somf.plotting import plot_atoms, plot_reconstructions, plot_usage
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learn the strokes, draw them, and digits made of them."""
+    """Learn strokes, draw them, and draw digits with their reconstructions."""
     options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     X = normalize(load_digits().data)
@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.components,
         alpha=0.005,
         reduction=2,
-        init="random",  # from whole digits, atoms would stay close to digits
+        init="random",  # atoms that start from digits stay close to digits
         surrogate="incremental",
         n_epochs=options.epochs,
         random_state=0,

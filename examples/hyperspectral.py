@@ -1,9 +1,9 @@
-"""Learn a dictionary of a hyperspectral scene, and look at it.
+"""Learn a dictionary of a hyperspectral scene, and draw it.
 
 The AVIRIS scene Indian Pines shows 145 x 145 pixels of farmland in Indiana in 200 bands of light.
-Its patches of 16 x 16 pixels have 51,200 values each, and there are 16,900 of them: 3.5 GB as a
-matrix, cut out of an image of 17 MB when they are needed. An iteration looks at a part of the
-values only, which is what makes learning fast; see --reduction.
+It has 16,900 patches of 16 x 16 pixels with 51,200 values each: 3.5 GB as a matrix. Patches are cut
+out of the image of 17 MB when they are needed. An iteration uses a part of the values only, which
+makes learning fast; see --reduction.
 
     python examples/hyperspectral.py --output demo
 """
@@ -29,7 +29,10 @@ except ImportError as error:
     ) from error
 
 N_TRAIN_COLUMNS = 105
+"""Columns of the scene, from the left, that training patches come from."""
+
 N_SPECTRA = 6
+"""Atoms whose spectra are drawn."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gigabytes = np.prod(train.shape) * train.dtype.itemsize / 1e9
     print(
         f"Indian Pines: {image.shape[0]} x {image.shape[1]} pixels, {image.shape[2]} bands\n"
-        f"  to learn from: {train.shape[0]} patches of {train.shape[1]} values, "
-        f"left {N_TRAIN_COLUMNS} columns ({gigabytes:.1f} GB as a matrix, which is never made)\n"
-        f"  to test on:    {test.shape[0]} patches, the other columns"
+        f"  training: {train.shape[0]} patches of {train.shape[1]} values, "
+        f"left {N_TRAIN_COLUMNS} columns ({gigabytes:.1f} GB as a matrix, which is never stored)\n"
+        f"  test:     {test.shape[0]} patches, the other columns"
     )
 
     model = DictionaryLearning(
@@ -60,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     model.fit(train, validation=test)
 
-    # The codes of the test patches tell which atoms matter.
+    # The codes of the test patches show which atoms are used.
     usage = usage_of(model.transform(test))
     objective, seconds = model.history_["objective"], model.history_["compute_seconds"]
     print(
@@ -88,7 +91,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
     parser.add_argument("--epochs", type=int, default=1, help="passes over the patches")
     parser.add_argument("--components", type=int, default=100, help="number of atoms")
-    parser.add_argument("--reduction", type=float, default=12, help="one value in so many is used")
+    parser.add_argument("--reduction", type=float, default=12, help="use one value in this many")
     parser.add_argument("--patch-size", type=int, default=16, help="pixels along a side")
     return parser.parse_args(arguments)
 
@@ -97,7 +100,7 @@ def load_scene() -> tuple[Array, Array]:
     """Return the scene, (145, 145, 200), and the wavelengths of its bands in micrometres."""
     scene = load_indian_pines()
     wavelengths = np.array(scene.ticks[1])
-    wavelengths[170:172] = 2212.22, 2222.15  # tensorly has them 48 nm too long
+    wavelengths[170:172] = 2212.22, 2222.15  # in tensorly they are 48 nm too long
     return scene.tensor.astype(np.float32), wavelengths / 1000
 
 
@@ -136,14 +139,14 @@ def draw_atoms(
     spectra.set_title(f"Spectra of the first {N_SPECTRA}, in the colours of their frames")
     spectra.set_xlabel("")
     spectra.tick_params(labelbottom=False)
-    differences.get_legend().remove()  # it is that of the spectra
+    differences.get_legend().remove()  # the same as that of the spectra
     differences.axhline(0, color="gray", linewidth=0.8, zorder=0)
     differences.set_xlabel("wavelength (µm)")
     return figure
 
 
 def draw_curve(model: DictionaryLearning) -> Figure:
-    """Draw how the test objective came down."""
+    """Draw the test objective against time."""
     figure: Figure = plt.figure(figsize=(6.4, 4), layout="constrained")
     ax = figure.add_subplot()
     plot_history(model, ax=ax)

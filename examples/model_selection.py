@@ -1,10 +1,10 @@
-"""Choose the number of atoms and alpha on samples that were not learned from, by grid search.
+"""Choose the number of atoms and alpha on held-out samples, by grid search.
 
-Objectives of different alpha cannot be compared: a smaller penalty makes a smaller objective. What
-can be compared is the error that is left at the same number of atoms per sample. So the search runs
-over both, for each it keeps the held-out error and the density of held-out codes, and the picture
-shows what a sample may cost and what that buys. For one alpha, `score`, minus the objective, is all
-that scikit-learn's grid search needs.
+Objectives for different alpha cannot be compared: a smaller penalty gives a smaller objective. The
+error at the same number of atoms per sample can be compared. The grid search records the held-out
+error and the number of atoms that a held-out sample uses, for each pair of parameters, and the
+figure shows one against the other. For a single alpha, grid search with `score`, which is minus the
+objective, is enough.
 
     python examples/model_selection.py --output demo
 """
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def held_out_objective(model: DictionaryLearning, X: Array, y: Any = None) -> float:  # noqa: ARG001
-    """Return minus the objective: `score`, which compares numbers of atoms for one alpha."""
+    """Return minus the objective, which can compare numbers of atoms for one alpha."""
     return model.score(X)
 
 
@@ -75,7 +75,7 @@ def held_out_error(model: DictionaryLearning, X: Array, y: Any = None) -> float:
 
 
 def atoms_in_use(model: DictionaryLearning, X: Array, y: Any = None) -> float:  # noqa: ARG001
-    """Return how many atoms a sample uses, on average."""
+    """Return the mean number of atoms per sample."""
     return float(np.count_nonzero(model.transform(X)) / len(X))
 
 

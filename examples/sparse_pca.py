@@ -1,7 +1,7 @@
-"""Find the places where photographs vary together: sparse PCA of patches.
+"""Sparse PCA of patches of a photograph, next to PCA.
 
-A principal component is a wave over the whole patch. If atoms must be sparse instead, and codes may
-be dense, an atom is a spot or an edge at one place: it can be pointed at.
+A principal component is a wave over the whole patch. A sparse atom is a spot or an edge at one
+place. Codes are dense in both.
 
     python examples/sparse_pca.py --output demo
 """

@@ -1,9 +1,9 @@
-"""Learn from a stream that ends when it ends, and keep what was learned between two sittings.
+"""Learn from a stream of samples, and save the model in between.
 
-Samples come in portions, nobody knows how many, and none is kept. `partial_fit` learns from each; a
-model that is saved with its state goes on later, in another process, as if it had never stopped.
-Here the stream changes half-way, from a photograph of a temple to one of a flower: the objective on
-flowers comes down once they come.
+Samples come in portions and are not kept; their number need not be known in advance. `partial_fit`
+learns from each portion. A model that is saved with its state continues later, also in another
+process, as if it had not been interrupted. In this example the stream changes half-way, from a
+photograph of a temple to one of a flower. Then the objective on the flower goes down.
 
     python examples/streaming.py --output demo
 """
@@ -21,7 +21,7 @@ from somf.typing import Array
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Learn from portions, save half-way, go on from the file, draw."""
+    """Learn from portions, save and load the model half-way, draw."""
     options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     path = options.output / "stream.somf"
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for _, X in zip(range(options.portions), portions(name, options.size, rng), strict=False):
             model.partial_fit(X)
             curves.append([model.objective(samples) for samples in held_out])
-        model.save(path, state=True)  # the end of a sitting
+        model.save(path, state=True)  # the process may end here
         model = somf.load(path)
 
     seen = options.size * np.arange(1, len(curves) + 1)
@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, curve in zip(names, np.transpose(curves), strict=True):
         ax.plot(seen, curve, marker="o", markersize=3, label=f"on patches of {name}")
         at_change, at_end = curve[options.portions - 1], curve[-1]
-        print(f"Objective on {name}: {at_change:.4f} when the stream changes, {at_end:.4f} at last")
+        print(
+            f"Objective on {name}: {at_change:.4f} when the stream changes, {at_end:.4f} at the end"
+        )
     ax.axvline(seen[options.portions - 1], color="0.5", linestyle="--", linewidth=1)
     ax.set_xlabel(f"samples seen; from the dashed line on, patches of {names[1]}")
     ax.set_ylabel("objective")
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def portions(name: str, size: int, rng: np.random.Generator, side: int = 8) -> Iterator[Array]:
-    """Yield random patches of a photograph, so many at a time, for ever."""
+    """Yield random patches of a photograph, `size` at a time, without end."""
     image = load_sample_image(name).astype(np.float32)
     patches = somf.ImagePatches(image, side)
     while True:

@@ -1,8 +1,8 @@
-"""Find the topics of a library: what the docstrings of Python and its packages are about.
+"""Find the topics of docstrings.
 
-The documents are the docstrings of NumPy, SciPy, scikit-learn and the standard library: some
-thousand short texts that are on this machine already. Their word weights are a sparse matrix, which
-is never made dense; a topic is an atom of it, words that occur together.
+The documents are the docstrings of NumPy, SciPy, scikit-learn and the standard library: several
+thousand short texts that are already installed. Their word weights are a sparse matrix, which is
+never made dense. A topic is an atom: words that occur together.
 
     python examples/topics.py --output demo
 """
@@ -24,15 +24,24 @@ from somf import NMF
 from somf.inference.usage import usage_of
 
 PACKAGES = (Path(ast.__file__).parent, *(Path(p.__file__).parent for p in (np, scipy, sklearn)))
+"""The folders whose docstrings are read."""
+
 SKIPPED = {"tests", "test", "site-packages", "_vendor", "externals", "idlelib", "lib2to3"}
+"""Folders whose docstrings are not read."""
+
 N_WORDS = 8
+"""Words that are shown of a topic."""
+
 N_DRAWN = 12
+"""Topics that are drawn."""
+
 BOILERPLATE = """
     return returns returned parameters parameter default optional array array_like ndarray shape
     int float bool str none true false type types value values object objects given used use
     using specified set examples example notes see also attributes self code len import np print
     method function functions class instance argument arguments test tests versionadded new
 """
+"""Words of all docstrings, which tell nothing about a topic."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -73,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def draw(topics: list[tuple[float, list[tuple[str, float]]]]) -> Figure:
-    """Draw the words of topics as bars, as long as their weights."""
+    """Draw the weights of the words of each topic as bars."""
     n_columns = min(4, len(topics))
     n_rows = -(-len(topics) // n_columns)
     figure = plt.figure(figsize=(11, 2.3 * n_rows), layout="constrained")
@@ -90,7 +99,7 @@ def draw(topics: list[tuple[float, list[tuple[str, float]]]]) -> Figure:
 
 
 def docstrings(folder: Path, n_most: int, n_characters: int = 200) -> Iterator[str]:
-    """Yield the docstrings of a package that are long enough to be about something."""
+    """Yield the docstrings of a package that have at least `n_characters`."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
     n_found = 0
     for path in sorted(folder.rglob("*.py")):

@@ -1,9 +1,9 @@
-"""What README and docs say about benchmarks, made of `benchmarks/results/*.json`.
+"""The tables of README and docs, made of `benchmarks/results/*.json`.
 
-A page holds `<!-- begin speed.iterations -->`, a table or a paragraph, and `<!-- end -->`. What is
-between the two is what the function `iterations` of `benchmarks/tables/speed.py` makes of
-`benchmarks/results/speed.json`; `python -m benchmarks.tables` puts it there, and a test says that
-it has been done.
+A page holds `<!-- begin speed.iterations -->`, a table, and `<!-- end -->`. The table between the
+marks is the return value of the function `iterations` of `benchmarks/tables/speed.py`, called with
+the content of `benchmarks/results/speed.json`. `python -m benchmarks.tables` updates all tables,
+and a test checks that they are up to date. The sentences around them are written by hand.
 """
 
 import json
@@ -12,22 +12,27 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
+"""The root of the repository."""
+
 RESULTS = ROOT / "benchmarks" / "results"
+"""Where benchmarks write their results."""
+
 PASSAGE = re.compile(r"(<!-- begin (\w+)\.(\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+"""A generated table with its marks: the mark, the benchmark, the function, the closing mark."""
 
 
 def pages() -> list[Path]:
-    """Return the files in which there may be numbers."""
+    """Return the files that may hold tables."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def renewed(page: str) -> str:
-    """Return a page with everything between its marks made anew."""
-    return PASSAGE.sub(lambda found: found[1] + passage(found[2], found[3]) + found[4], page)
+def updated(page: str) -> str:
+    """Return the text of a page with all its tables made of the current results."""
+    return PASSAGE.sub(lambda found: found[1] + generated(found[2], found[3]) + found[4], page)
 
 
-def passage(benchmark: str, name: str) -> str:
-    """Return a table or a paragraph about the results of a benchmark."""
+def generated(benchmark: str, name: str) -> str:
+    """Return one table of the results of a benchmark, as Markdown."""
     results = json.loads((RESULTS / f"{benchmark}.json").read_text())
-    made: str = getattr(import_module(f"{__name__}.{benchmark}"), name)(results)
-    return made
+    table: str = getattr(import_module(f"{__name__}.{benchmark}"), name)(results)
+    return table

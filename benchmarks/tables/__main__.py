@@ -1,9 +1,9 @@
-"""Bring README and docs up to date with the results: `python -m benchmarks.tables`."""
+"""Update the tables of README and docs with the results: `python -m benchmarks.tables`."""
 
-from benchmarks.tables import pages, renewed
+from benchmarks.tables import pages, updated
 
 for page in pages():
     text = page.read_text()
-    if (new := renewed(text)) != text:
+    if (new := updated(text)) != text:
         page.write_text(new)
-        print(f"{page.name} is new")
+        print(f"{page.name}: updated")

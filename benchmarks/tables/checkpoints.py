@@ -1,12 +1,17 @@
-"""What is said of `benchmarks.checkpoints`."""
+"""Tables of `benchmarks.checkpoints`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import machine, paragraph, size, table
+from benchmarks.tables.markdown import conditions, size, table
+
+
+def machine(results: dict[str, Any]) -> str:
+    """Return the machine."""
+    return conditions(results["machine"], {})
 
 
 def costs(results: dict[str, Any]) -> str:
-    """Return size, and the time of writing and reading."""
+    """Return the size of checkpoints, and the time to write and to read them."""
     return table(
         ("", "MB", "writing, s", "reading, s"),
         (
@@ -14,8 +19,3 @@ def costs(results: dict[str, Any]) -> str:
             for name, case in results["cases"].items()
         ),
     )
-
-
-def machine_line(results: dict[str, Any]) -> str:
-    """Return where this was measured."""
-    return paragraph(f"`python -m benchmarks.checkpoints`, on {machine(results['machine'])}.")

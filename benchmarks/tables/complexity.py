@@ -1,14 +1,21 @@
-"""What is said of `benchmarks.complexity`."""
+"""Tables of `benchmarks.complexity`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import machine, paragraph, size, table
+from benchmarks.tables.markdown import conditions, size, table
 
 STAGES = ("load", "regression", "codes", "surrogate", "dictionary")
+"""The stages that allocate memory."""
+
+
+def setting(results: dict[str, Any]) -> str:
+    """Return the machine and the problem."""
+    problem = {name: size(results[name]) for name in ("p", "k", "n", "batch")}
+    return conditions(results["machine"], problem)
 
 
 def memory(results: dict[str, Any]) -> str:
-    """Return what is kept, and what stages take beside it."""
+    """Return megabytes: persistent arrays, temporary memory of stages, and peaks."""
     return table(
         ("r", "kept: formula", "kept: measured", *STAGES, "peak of iterations", "of the start"),
         (
@@ -22,12 +29,4 @@ def memory(results: dict[str, Any]) -> str:
             )
             for r, of in results["memory"].items()
         ),
-    )
-
-
-def machine_line(results: dict[str, Any]) -> str:
-    """Return where this was measured, and on what."""
-    return paragraph(
-        f"Megabytes in float32 at p = {size(results['p'])}, k = {results['k']}, "
-        f"n = {results['n']}, batches of {results['batch']}; {machine(results['machine'])}."
     )

@@ -1,13 +1,19 @@
-"""What is said of `benchmarks.convergence`."""
+"""Tables of `benchmarks.convergence`."""
 
 from typing import Any
 
 from benchmarks.convergence import FLOOR, RATE
 from benchmarks.tables.markdown import table
 
+EPOCHS = (0.5, 1, 1.5, 2)
+"""Epochs at which the surrogates are compared."""
+
+COMPARED = 3
+"""The r at which the surrogates are compared."""
+
 
 def gaps(results: dict[str, Any]) -> str:
-    """Return where gaps end, and how fast they fall, at the default v."""
+    """Return the last gaps and their slopes, at the default v."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for x in _all(results):
         if x["v"] == RATE:
@@ -19,7 +25,7 @@ def gaps(results: dict[str, Any]) -> str:
 
 
 def ends(results: dict[str, Any]) -> str:
-    """Return objectives and distances from OMF, at the end, with the incremental surrogate."""
+    """Return the last objectives and distances from OMF, with the incremental surrogate."""
     rows: dict[tuple[str, str], list[str]] = {}
     for x in _all(results):
         if (x["surrogate"], x["v"]) == ("incremental", RATE) and x["r"] != "auto":
@@ -32,7 +38,7 @@ def ends(results: dict[str, Any]) -> str:
 
 
 def rates(results: dict[str, Any]) -> str:
-    """Return where gaps end with the online surrogate, at several v."""
+    """Return the last gaps with the online surrogate, at several v."""
     rows: dict[tuple[str, str, str], list[str]] = {}
     for x in _all(results):
         if x["surrogate"] == "online" and x["r"] != "auto":
@@ -46,7 +52,7 @@ def rates(results: dict[str, Any]) -> str:
 def first_epochs(results: dict[str, Any]) -> str:
     """Return objectives after the first epochs."""
     return table(
-        ("data", "setting", "epoch 1", "epoch 2", "spread", "learned from"),
+        ("data", "setting", "epoch 1", "epoch 2", "spread", "training data"),
         (
             (
                 name,
@@ -59,6 +65,41 @@ def first_epochs(results: dict[str, Any]) -> str:
             for words, run in settings.items()
         ),
     )
+
+
+def surrogates(results: dict[str, Any]) -> str:
+    """Return the last gaps and objectives with either surrogate, at r = 3 and the default v."""
+    rows: dict[tuple[str, str], list[str]] = {}
+    for x in _all(results):
+        if (x["r"], x["v"]) == (COMPARED, RATE):
+            gap = f"{x['gap'][-1]:.0e}" if x["gap"][-1] > FLOOR else "rounding"
+            cell = f"{gap}, {x['objective'][-1]:.5f}"
+            rows.setdefault((_codes(x), x["surrogate"]), []).append(cell)
+    return table(
+        ("codes", "surrogate", *results["problems"]),
+        ((*setting, *cells) for setting, cells in sorted(rows.items())),
+    )
+
+
+def surrogates_on_a_scene(results: dict[str, Any]) -> str:
+    """Return objectives on Indian Pines every half epoch."""
+    return table(
+        ("codes", "surrogate", "before", *(f"{n:g} epochs" for n in EPOCHS)),
+        (
+            (
+                row["code_estimator"],
+                row["surrogate"],
+                *(f"{objective:.5f}" for objective in _at(row, (0, *EPOCHS))),
+            )
+            for row in results["surrogates"]
+        ),
+    )
+
+
+def _at(row: dict[str, Any], epochs: tuple[float, ...]) -> list[float]:
+    """Return the recorded objectives closest to some epochs."""
+    pairs = list(zip(row["epochs"], row["objectives"], strict=True))
+    return [min(pairs, key=lambda pair: abs(pair[0] - epoch))[1] for epoch in epochs]
 
 
 def _all(results: dict[str, Any]) -> list[dict[str, Any]]:

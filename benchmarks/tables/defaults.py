@@ -1,4 +1,4 @@
-"""What is said of `benchmarks.defaults`."""
+"""Tables of `benchmarks.defaults`."""
 
 from typing import Any
 

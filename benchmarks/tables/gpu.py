@@ -1,23 +1,24 @@
-"""What is said of `benchmarks.gpu`."""
+"""Tables of `benchmarks.gpu`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import paragraph, size, table
+from benchmarks.tables.markdown import one_row, size, table
 
 
-def machine_line(results: dict[str, Any]) -> str:
-    """Return where this was measured, and what the columns are."""
+def setting(results: dict[str, Any]) -> str:
+    """Return the machine, with the rates that floors are computed from."""
     machine, rates = results["machine"], results["rates"]
-    return paragraph(
-        f"One {machine['gpu']} (driver {machine['driver']}, CUDA {machine['cuda']}, torch "
-        f"{machine['torch'].split('+')[0]}), {machine['threads']} cores of an {machine['cpu']}, "
-        f"{machine['date']}: `python -m benchmarks.gpu`. Dictionary learning with λ = 0.1, r = 4; "
-        "medians of three fits. *Epoch* is the time of the iterations, *fit* is all of `fit`, with "
-        "the initial atoms, the way of arrays to the device and back, and the recording of graphs. "
-        "*Floor* is what flops or bytes of an iteration, whichever is more, take at the rates "
-        f"measured in the same run ({rates['flops'] / 1e12:.0f} Tflop/s, "
-        f"{rates['memory bytes'] / 1e12:.1f} TB/s)."
-    )
+    cells = {
+        "GPU": machine["gpu"],
+        "driver": machine["driver"],
+        "CUDA": machine["cuda"],
+        "torch": machine["torch"].split("+")[0],
+        "host": f"{machine['threads']} cores, {machine['cpu']}",
+        "date": machine["date"],
+        "Tflop/s": f"{rates['flops'] / 1e12:.0f}",
+        "TB/s": f"{rates['memory bytes'] / 1e12:.1f}",
+    }
+    return one_row(cells)
 
 
 def epochs(results: dict[str, Any]) -> str:
@@ -49,9 +50,9 @@ def objectives(results: dict[str, Any]) -> str:
 
 
 def outside(results: dict[str, Any]) -> str:
-    """Return what it costs to bring samples from the host."""
+    """Return seconds per epoch on samples that are not on the device."""
     return table(
-        ("samples in", "GB", "epoch, s", "the way alone, s", "ratio"),
+        ("samples in", "GB", "epoch, s", "transfer alone, s", "ratio"),
         (
             (
                 row["source"],
@@ -66,7 +67,7 @@ def outside(results: dict[str, Any]) -> str:
 
 
 def _least(row: dict[str, Any]) -> float:
-    """Return the seconds that the bus, or the disk, needs."""
+    """Return the seconds of the bus or of the disk."""
     return float(next(row[name] for name in row if name.startswith("seconds of the") and
                       name != "seconds of the whole fit"))  # fmt: skip
 
@@ -79,17 +80,19 @@ def variants(results: dict[str, Any]) -> str:
     )
 
 
-def in_short(results: dict[str, Any]) -> str:
-    """Return what the README says."""
+def one_epoch(results: dict[str, Any]) -> str:
+    """Return the seconds of one epoch over the larger data: the table of README."""
     row = next(
         row
         for row in results["epochs"]
         if (row["data"], row["k"], row["batch"]) == ("AVIRIS scenes", 256, 256)
     )
     n, p = row["shape"]
-    return paragraph(
-        f"`device=\"cuda\"` computes on an NVIDIA GPU (`pip install '.[cuda]'`): an epoch over "
-        f"{size(n)} patches of {size(p)} features with k = {row['k']} takes {row['seconds']:.2f} s "
-        f"on an {results['machine']['gpu'].removeprefix('NVIDIA ')}. X may stay on the host or in "
-        "files, and what is learned serves on machines without one. [More](docs/gpu.md)."
-    )
+    cells = {
+        "GPU": results["machine"]["gpu"],
+        "patches": size(n),
+        "features": size(p),
+        "atoms": row["k"],
+        "seconds per epoch": f"{row['seconds']:.2f}",
+    }
+    return one_row(cells)

@@ -1,6 +1,5 @@
-"""Tables, paragraphs and numbers as Markdown."""
+"""Tables and numbers as Markdown."""
 
-import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -11,26 +10,30 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def paragraph(text: str) -> str:
-    """Return a text in lines of the usual length."""
-    return textwrap.fill(
-        " ".join(text.split()), 100, break_long_words=False, break_on_hyphens=False
-    )
+def one_row(cells: dict[str, object]) -> str:
+    """Return a table of one row."""
+    return table(list(cells), [list(cells.values())])
+
+
+def conditions(facts: dict[str, Any], settings: dict[str, object]) -> str:
+    """Return a table of one row: processor, threads and date, and settings of a benchmark."""
+    machine = {"processor": facts["cpu"], "threads": facts["threads"], "date": facts["date"]}
+    return one_row(machine | settings)
 
 
 def spread(summary: dict[str, float]) -> str:
-    """Return a median with its quartiles, which stay on one line."""
+    """Return a median with its quartiles, without line breaks."""
     text = f"{summary['median']:.2f} ({summary['low']:.2f} to {summary['high']:.2f})"
     return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def machine(facts: dict[str, Any]) -> str:
-    """Return the machine, and the day, on which something was measured."""
+    """Return processor, threads and date of a measurement."""
     return f"{facts['cpu']} with {facts['threads']} threads, {facts['date']}"
 
 
 def size(count: float) -> str:
-    """Return a large number with thousands apart."""
+    """Return a large number with commas between thousands."""
     return f"{count:,.0f}"
 
 

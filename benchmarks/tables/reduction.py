@@ -1,4 +1,4 @@
-"""What is said of `benchmarks.reduction`."""
+"""Tables of `benchmarks.reduction`."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from benchmarks.tables.markdown import table
 
 
 def seconds(results: dict[str, Any]) -> str:
-    """Return how long it takes to get close to the best."""
+    """Return the time until the objective is close to the best."""
     reductions = list(next(iter(results["data"].values())))
     return table(
         ("data", *(f"r = {r}" for r in reductions), "auto / better of 1 and 12"),
@@ -18,9 +18,9 @@ def seconds(results: dict[str, Any]) -> str:
 
 
 def first_look(results: dict[str, Any]) -> str:
-    """Return what the look at the start sees."""
+    """Return the extra cost of codes from a mask at the start."""
     return table(
-        ("data", "codes from a twelfth of the features cost more by"),
+        ("data", "extra cost of codes from a twelfth of the features"),
         ((name, _range(costs)) for name, costs in results["first look"].items()),
     )
 
@@ -30,7 +30,7 @@ def _range(costs: list[float]) -> str:
 
 
 def objectives(results: dict[str, Any]) -> str:
-    """Return where fits end."""
+    """Return the last objectives."""
     reductions = list(next(iter(results["data"].values())))
     return table(
         ("data", *(f"r = {r}" for r in reductions)),
@@ -46,7 +46,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _ratio(found: dict[str, Any]) -> str:
-    """Return how long it takes against the better of the two, and if it is the same fit."""
+    """Return the time of "auto" relative to the better of r = 1 and 12."""
     arrived = [r for r in ("1", "12") if found[r]["seconds"] is not None]
     own = found["auto"]
     if not arrived or own["seconds"] is None:

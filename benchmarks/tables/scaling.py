@@ -1,13 +1,14 @@
-"""What is said of `benchmarks.scaling`."""
+"""Tables of `benchmarks.scaling`."""
 
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
-from benchmarks.tables.markdown import machine, paragraph, size, table
+from benchmarks.tables.markdown import conditions, one_row, size, table
 
 STAGES = ("load", "regression", "codes", "surrogate", "dictionary", "total")
+"""The stages that take most of the time, and their total."""
 
 
 def exponents(results: dict[str, Any]) -> str:
@@ -28,36 +29,38 @@ def exponents(results: dict[str, Any]) -> str:
     )
 
 
-def large_k(results: dict[str, Any]) -> str:
-    """Return what many atoms cost, and what a strong reduction leaves."""
-    center, k, r = results["center"], results["sweeps"]["k"], results["sweeps"]["r"]
-    most, eight = k["milliseconds"][-1], r["milliseconds"][r["values"].index(8)]
-    return paragraph(
-        f"The rest is at p = {size(center['p'])}, k = {center['k']}, n = {size(center['n'])}, "
-        f"batches of {center['batch']} and r = {center['r']}. In k, cost is on its way to k², that "
-        f"of D C and of DᵀD; of the {most['total']:.0f} ms for k = {k['values'][-1]}, "
-        f"{most['dictionary']:.0f} ms are the dictionary update. Small batches pay for the "
-        "dictionary update, which does not depend on them. In r, what is left at 8 is the update "
-        f"of all of B ({eight['surrogate']:.1f} ms) and reading the samples "
-        f"({eight['load']:.1f} ms), neither of which subsampling reduces."
-    )
-
-
 def stages(results: dict[str, Any]) -> str:
-    """Return milliseconds of every stage against r."""
+    """Return milliseconds of every stage against r, and the share of the stages linear in p."""
     sweep = results["sweeps"]["r"]
     total = sweep["milliseconds"][0]["total"]
     return table(
-        ("r", *STAGES, "× r = 1"),
+        ("r", *STAGES, "× r = 1", "load and surrogate"),
         (
-            (r, *(f"{times[stage]:.1f}" for stage in STAGES), f"{total / times['total']:.1f}")
+            (
+                r,
+                *(f"{times[stage]:.1f}" for stage in STAGES),
+                f"{total / times['total']:.1f}",
+                f"{100 * (times['surrogate'] + times['load']) / times['total']:.0f} %",
+            )
             for r, times in zip(sweep["values"], sweep["milliseconds"], strict=True)
         ),
     )
 
 
+def stages_by_k(results: dict[str, Any]) -> str:
+    """Return milliseconds of every stage against k."""
+    sweep = results["sweeps"]["k"]
+    return table(
+        ("k", *STAGES),
+        (
+            (size(k), *(f"{times[stage]:.1f}" for stage in STAGES))
+            for k, times in zip(sweep["values"], sweep["milliseconds"], strict=True)
+        ),
+    )
+
+
 def growth(results: dict[str, Any]) -> str:
-    """Return what is constant, linear in p and linear in q."""
+    """Return the constant part of every stage, and those linear in p and in q."""
     return table(
         ("stage", "constant, ms", f"ms per {size(results['center']['p'])} of p", "of q", "error"),
         (
@@ -68,37 +71,27 @@ def growth(results: dict[str, Any]) -> str:
     )
 
 
-def what_remains(results: dict[str, Any]) -> str:
-    """Return the share of what subsampling does not reduce."""
-    sweep = results["sweeps"]["r"]
-    by_r = dict(zip(sweep["values"], sweep["milliseconds"], strict=True))
-    shares = ", ".join(
-        f"{100 * (t['surrogate'] + t['load']) / t['total']:.0f} % at r = {r}"
-        for r, t in by_r.items()
-        if r in (1, 4, 8, 32)
-    )
+def limit(results: dict[str, Any]) -> str:
+    """Return the time of an iteration at r = 1, and the part of it that does not depend on q."""
     (constant, of_p, _), _ = _fit(results, "total")
-    most = by_r[1]["total"] / (constant + of_p)
-    return paragraph(
-        f"The update of B and loading, which see all of p, take {shares}. What does not depend on "
-        f"q is {constant + of_p:.1f} ms at p = {size(results['center']['p'])}: an iteration cannot "
-        f"become more than {most:.1f} times as fast as at r = 1, however large r is."
-    )
+    total = results["sweeps"]["r"]["milliseconds"][0]["total"]
+    cells = {
+        "r = 1, ms": f"{total:.1f}",
+        "independent of q, ms": f"{constant + of_p:.1f}",
+        "ratio": f"{total / (constant + of_p):.1f}",
+    }
+    return one_row(cells)
 
 
-def times_line(results: dict[str, Any]) -> str:
-    """Return where and at what this was measured."""
-    center = results["center"]
-    return paragraph(
-        f"Milliseconds of an iteration at p = {size(center['p'])}, k = {center['k']}, batches of "
-        f"{center['batch']}; {machine(results['machine'])}."
-    )
+def setting(results: dict[str, Any]) -> str:
+    """Return the machine, and the quantities that are fixed while one of them varies."""
+    return conditions(results["machine"], {n: size(x) for n, x in results["center"].items()})
 
 
 def _fit(results: dict[str, Any], stage: str) -> tuple[list[float], float]:
     """Return non-negative c₀, c_p, c_q of c₀ + c_p p + c_q q, and the median relative error.
 
-    Both sweeps, over p and over r, count; p and q are in units of the p at the center.
+    It is a fit to both sweeps, over p and over r; p and q are in units of the p at the center.
     """
     center, sweeps = results["center"], results["sweeps"]
     p = np.array([*sweeps["p"]["values"], *(center["p"] for _ in sweeps["r"]["values"])])

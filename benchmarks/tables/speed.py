@@ -1,20 +1,18 @@
-"""What is said of `benchmarks.speed`."""
+"""Tables of `benchmarks.speed`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import machine, paragraph, size, spread, table
+from benchmarks.tables.markdown import conditions, size, spread, table
 
 STAGES = ("load", "regression", "codes", "surrogate", "dictionary")
+"""The stages that take most of the time."""
 
 
-def machine_line(results: dict[str, Any]) -> str:
-    """Return where this was measured, and on what."""
+def setting(results: dict[str, Any]) -> str:
+    """Return the machine and the problem."""
     n, p = results["shape"]
-    return paragraph(
-        f"Measured on: {machine(results['machine'])}. Data: Indian Pines, {size(n)} patches of "
-        f"16 × 16 × 200 in float32 (p = {size(p)}), k = {results['k']}, λ = 0.1, batches of "
-        f"{results['batch']}."
-    )
+    problem = {"n": size(n), "p": size(p), "k": results["k"], "batch": results["batch"]}
+    return conditions(results["machine"], problem)
 
 
 def iterations(results: dict[str, Any]) -> str:
@@ -34,7 +32,7 @@ def iterations(results: dict[str, Any]) -> str:
 
 
 def floors(results: dict[str, Any]) -> str:
-    """Return how many times its floor an iteration takes."""
+    """Return the time of an iteration next to its floor."""
     return table(
         ("r", "codes", "total", "floor", "ratio", "shared floor", "ratio"),
         (
@@ -53,7 +51,7 @@ def floors(results: dict[str, Any]) -> str:
 
 
 def variants(results: dict[str, Any]) -> str:
-    """Return how other problems compare with dictionary learning."""
+    """Return times of other problems next to dictionary learning."""
     return table(
         ("problem", "total, ms", "× dictionary learning", "dictionary update, ms", "codes, ms"),
         (
@@ -70,18 +68,21 @@ def variants(results: dict[str, Any]) -> str:
 
 
 def peers(results: dict[str, Any]) -> str:
-    """Return how much sooner somf gets as far as its peers."""
+    """Return one epoch of each peer, and when somf reaches the same objective."""
     reductions = list(results["curves"])
     return table(
         ("peer", "one epoch", "objective", *(f"somf, r = {r}" for r in reductions)),
         (
-            (
-                name,
-                f"{peer['seconds']['median']:.1f} s",
-                f"{peer['objective']['median']:.5f}",
-                *(_reached(peer["somf"].get(r)) for r in reductions),
-            )
-            for name, peer in results["peers"].items()
+            ("initial atoms", "", f"{results['initial objective']:.5f}", *("" for _ in reductions)),
+            *(
+                (
+                    name,
+                    f"{peer['seconds']['median']:.1f} s",
+                    f"{peer['objective']['median']:.5f}",
+                    *(_reached(peer["somf"].get(r)) for r in reductions),
+                )
+                for name, peer in results["peers"].items()
+            ),
         ),
     )
 
@@ -96,42 +97,26 @@ def _reached(reached: dict[str, Any] | None) -> str:
     )
 
 
-def start(results: dict[str, Any]) -> str:
-    """Return where everybody starts, and what the floor would allow."""
-    twelve = next(
-        row["ratio"]["median"]
-        for row in results["iterations"]
-        if (row["reduction"], row["code_estimator"]) == (12, "averaged")
-    )
-    sooner = results["peers"]["SPAMS"]["somf"]["12"]["sooner"]["median"]
-    return paragraph(
-        f"The objective at the start is {results['initial objective']:.5f}. Medians over "
-        f"{results['seeds']} seeds, each with its own initial atoms and order of samples (which "
-        "SPAMS draws by itself), and the extremes. Codes here are the default, averaged, which in "
-        "a first epoch are masked ones. If iterations at "
-        f"r = 12 took no more than their floor, it would be {sooner * max(1.0, twelve):.0f} times "
-        "sooner than SPAMS."
-    )
-
-
-def in_short(results: dict[str, Any]) -> str:
-    """Return what the README says."""
-    n, p = results["shape"]
-    n_iter = -(-n // results["batch"])
-    seconds = {
+def epochs(results: dict[str, Any]) -> str:
+    """Return seconds of one epoch, and when somf reaches what peers reach: the table of README."""
+    n_iter = -(-results["shape"][0] // results["batch"])
+    own = {
         row["reduction"]: n_iter * row["milliseconds"]["total"]["median"] / 1e3
         for row in results["iterations"]
         if row["code_estimator"] == "averaged"
     }
-    sklearn, spams = (results["peers"][name] for name in ("scikit-learn", "SPAMS"))
-    return paragraph(
-        f"One epoch over {size(n)} AVIRIS patches of {size(p)} features with {results['k']} atoms "
-        f"takes {seconds[4]:.1f} s at `reduction=4` and {seconds[12]:.1f} s at 12, from memory "
-        f"({machine(results['machine'])}). At 12, it is in "
-        f"{sklearn['somf']['12']['seconds']['median']:.1f} s as far as scikit-learn's "
-        "`MiniBatchDictionaryLearning` after an epoch of "
-        f"{sklearn['seconds']['median']:.0f} s, and in "
-        f"{spams['somf']['12']['seconds']['median']:.1f} s as far as SPAMS after an epoch of "
-        f"{spams['seconds']['median']:.0f} s. `make bench` measures this on your machine; "
-        "[the details](docs/speed.md)."
+    peers = {name: results["peers"][name] for name in ("SPAMS", "scikit-learn")}
+    return table(
+        ("one epoch of", "seconds", *(f"reached by somf, r = {r}, after" for r in own)),
+        (
+            *((f"somf, r = {r}", f"{own[r]:.1f}", *("" for _ in own)) for r in own),
+            *(
+                (
+                    name,
+                    f"{peer['seconds']['median']:.1f}",
+                    *(f"{peer['somf'][str(r)]['seconds']['median']:.1f} s" for r in own),
+                )
+                for name, peer in peers.items()
+            ),
+        ),
     )

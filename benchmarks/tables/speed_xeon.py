@@ -1,5 +1,5 @@
-"""What is said of `benchmarks.speed` on another machine."""
+"""Tables of `benchmarks.speed` on another machine."""
 
-from benchmarks.tables.speed import floors, machine_line, peers
+from benchmarks.tables.speed import floors, peers, setting
 
-__all__ = ["floors", "machine_line", "peers"]
+__all__ = ["floors", "peers", "setting"]

@@ -1,22 +1,27 @@
-"""What is said of `benchmarks.terabyte`."""
+"""Tables of `benchmarks.terabyte`."""
 
 from typing import Any
 
-from benchmarks.tables.markdown import machine, paragraph, size, table
+from benchmarks.tables.markdown import conditions, one_row, size, table
 
 
 def scene(results: dict[str, Any]) -> str:
-    """Return what was fitted."""
+    """Return the machine, the scene and its matrix of patches."""
     (height, width, channels), whole = results["scene"], results["from the file"]
     n, p = whole["shape"]
-    return paragraph(
-        f"A scene of {size(height)} × {size(width)} pixels × {channels} channels in uint16 "
-        f"({2 * height * width * channels / 1e9:.1f} GB, mixtures of endmembers plus noise) has "
-        f"{size(n)} patches of 16 × 16: a matrix of {n / 1e6:.1f} million × {size(p)}, "
-        f"**{whole['TB in float32']:.2f} TB** in float32. Fitted for {size(whole['samples seen'])} "
-        f"samples with k = {results['k']}, r = {results['reduction']} and batches of "
-        f"{results['batch']}, each case in a process of its own: `python -m benchmarks.terabyte`, "
-        f"on {machine(results['machine'])}."
+    return conditions(
+        results["machine"],
+        {
+            "scene": f"{size(height)} × {size(width)} × {channels}",
+            "file, GB": f"{2 * height * width * channels / 1e9:.1f}",
+            "patches": size(n),
+            "features": size(p),
+            "matrix in float32, TB": f"**{whole['TB in float32']:.2f}**",
+            "k": results["k"],
+            "r": results["reduction"],
+            "batch": results["batch"],
+            "samples fitted": size(whole["samples seen"]),
+        },
     )
 
 
@@ -48,20 +53,19 @@ def cases(results: dict[str, Any]) -> str:
 
 
 def memory(results: dict[str, Any]) -> str:
-    """Return what the two kinds of memory are, and what the file costs."""
+    """Return memory before the fit, the peak of all memory, and the time relative to memory."""
     whole, ratio = results["from the file"], results["file / memory, iteration"]
-    return paragraph(
-        "`RssAnon` is what the process holds itself, at its peak; "
-        f"{whole['MB before the fit']['RssAnon']} MB of it are there before the fit (Python and "
-        "its libraries). `RssFile` are pages of mapped files that happen to be in memory, of the "
-        "scene and of the scratch files below; the system takes them back when it needs them. "
-        f"Together they peak at {size(whole['MB at most']['VmHWM'])} MB (`VmHWM`). The file costs "
-        f"{ratio['median']:.2f} × the time from memory (median of {results['rounds']} rounds)."
-    )
+    cells = {
+        "RssAnon before the fit, MB": size(whole["MB before the fit"]["RssAnon"]),
+        "VmHWM, MB": size(whole["MB at most"]["VmHWM"]),
+        "time from the file / from memory": f"{ratio['median']:.2f}",
+        "rounds": results["rounds"],
+    }
+    return one_row(cells)
 
 
 def statistics(results: dict[str, Any]) -> str:
-    """Return what grows with n, and what does not."""
+    """Return the size of every array that grows with n, and of the others together."""
     whole = results["from the file"]
     n = size(whole["shape"][0])
     return table(

@@ -34,7 +34,11 @@ class ParameterError(SomfError, ValueError):
     ) -> None:
         self.name, self.rule, self.value, self.hint = name, rule, value, hint
         self.got = repr(value) if got is None else got
-        super().__init__(f"{name} must {rule}, got {self.got}. {hint}".rstrip())
+        super().__init__(self.message(name))
+
+    def message(self, name: str) -> str:
+        """Return the message with another name of the parameter, such as that of an option."""
+        return f"{name} must {self.rule}, got {self.got}. {self.hint}".rstrip()
 
 
 class ParameterTypeError(ParameterError, TypeError):
@@ -121,13 +125,16 @@ class MissingDeviceError(SomfError, RuntimeError):
 
     Parameters
     ----------
-    message : str
     device : str
+    need : str
+        What the device needs and what is missing, as the end of the sentence "<device> needs …".
     """
 
-    def __init__(self, message: str, device: str) -> None:
-        super().__init__(message)
-        self.device = device
+    def __init__(self, device: str, need: str) -> None:
+        super().__init__(
+            f'device="{device}" needs {need} Choose device="cpu" to compute without it.'
+        )
+        self.device, self.need = device, need
 
 
 class MissingLibraryError(SomfError, ImportError):

@@ -10,7 +10,7 @@ from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.penalties import AtomBall
 from somf.training.start import start
-from tests.conftest import listed
+from tests.helpers.problems import listed
 
 BALLS = pytest.mark.parametrize(
     "ball", [AtomBall(m, s) for m in (0, 0.5, 1) for s in (False, True)]

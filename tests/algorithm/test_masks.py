@@ -7,7 +7,7 @@ import pytest
 
 from somf.algorithm.masks import MOST_INDICATORS, BernoulliMasks, BlockMasks, Indicators
 from somf.kernels import kernels_for
-from tests.conftest import listed
+from tests.helpers.problems import listed
 
 KINDS = pytest.mark.parametrize("kind", [BlockMasks, BernoulliMasks])
 REDUCTIONS = pytest.mark.parametrize("reduction", [1.0, 1.5, 2.0, 3.7, 12.0])

@@ -11,7 +11,7 @@ from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.kernels import reference
 from somf.training.start import start
-from tests.conftest import listed
+from tests.helpers.problems import listed
 
 
 @pytest.fixture

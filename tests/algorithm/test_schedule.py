@@ -7,7 +7,7 @@ import somf
 from somf import NMF, DictionaryLearning, SparsePCA
 from somf.algorithm.schedule import STRONGEST, is_probe, tolerance
 from somf.algorithm.solver import Solver
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 VARIANTS = [
     {"code_estimator": code_estimator, "masks": masks, "surrogate": surrogate}

@@ -10,8 +10,8 @@ from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
 from somf.kernels.cpu import threads
 from somf.training.start import start
-from tests.conftest import listed, planted
 from tests.helpers.algorithm1 import somf
+from tests.helpers.problems import listed, planted
 
 PROBLEMS = {
     "dictionary learning": (DictionaryLearning, {"alpha": 0.1}, (1.0, 0.0, False)),

@@ -1,9 +1,8 @@
-"""Running the command in this process, in a folder with some data."""
+"""The fixture `somf_command` runs the command in this process, in a folder with data."""
 
 import json
 import shlex
 
-import numpy as np
 import pytest
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
@@ -11,10 +10,11 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 from click.testing import CliRunner
 
 from somf.cli.app import application
+from tests.helpers.command_files import write_data
 
 
 class Command:
-    """Runs command lines; remembers the last one."""
+    """Runs command lines, and keeps the result of the last one."""
 
     def __call__(self, line, code=0):
         self.run = CliRunner().invoke(application, shlex.split(line), prog_name="somf")
@@ -36,12 +36,3 @@ def somf_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_data()
     return Command()
-
-
-def write_data():
-    """Write an image and a matrix to the folder where we are."""
-    rng = np.random.default_rng(0)
-    image = np.cumsum(np.cumsum(rng.standard_normal((36, 40, 3)), axis=0), axis=1)
-    np.save("scene.npy", image.astype(np.float32))
-    rows = rng.standard_normal((300, 5)) @ rng.standard_normal((5, 24))
-    np.save("rows.npy", rows / np.linalg.norm(rows, axis=1, keepdims=True))

@@ -1,4 +1,4 @@
-"""Help that helps: its examples work."""
+"""Every command has a help text, whose examples work."""
 
 import pytest
 

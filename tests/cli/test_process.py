@@ -1,4 +1,4 @@
-"""The command as scripts see it: a process with an exit code."""
+"""The command as a process, with an exit code, signals and a terminal."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,12 +15,13 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 import somf
 from somf.data import as_source
-
-from .conftest import write_data
-from .test_files import DATASETS, write_image, write_rows
+from tests.helpers.command_files import DATASETS, write_data, write_image, write_rows
 
 ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
-PATIENCE = 120
+"""The environment of the processes."""
+
+TIMEOUT = 120
+"""Seconds after which a process is taken to hang."""
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def _in_a_folder_with_data(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _ctrl_c_is_not_ignored():
-    """Undo what shells do to jobs in the background, which processes would inherit."""
+    """Restore Ctrl-C, which shells ignore for jobs in the background, and so would processes."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -66,7 +66,7 @@ def start_on_terminal(line):
 
 
 def everything_from(terminal):
-    """Read from a terminal until nobody writes to it any more."""
+    """Read from a terminal until the process closes it."""
     said = b""
     while True:
         try:
@@ -77,8 +77,8 @@ def everything_from(terminal):
 
 
 def end(process, code=0):
-    """Wait for a command; return what it has said on stdout and stderr."""
-    out, errors = process.communicate(timeout=PATIENCE)
+    """Wait for a command to end; return its stdout and stderr."""
+    out, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == code, errors
     assert "Traceback" not in (errors or "")
     return out, errors
@@ -113,7 +113,7 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
 
 
 def test_files_of_every_kind_are_learned_by_processes():
-    """Those that other tests have not; a process takes a second or two only to start."""
+    """Only kinds that no other test of processes has: each process takes a second to start."""
     data, sources = {}, {}
     for kind in ("npz", "raw", "pattern", "hdf5", "zarr"):
         data[kind], sources[kind] = write_rows(kind), "rows.npy"
@@ -146,7 +146,7 @@ def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
-def test_how_to_resume_is_told_also_beside_a_progress_bar():
+def test_how_to_resume_is_printed_beside_a_progress_bar():
     process, terminal = start_on_terminal(f"{LONG} --checkpoint rows.checkpoint")
     said = ""
     while "/s" not in said:  # the rate, which a bar has only once learning goes on
@@ -158,11 +158,11 @@ def test_how_to_resume_is_told_also_beside_a_progress_bar():
     assert "the same call of fit resumes" in " ".join(said.split())
 
 
-def test_exit_codes_and_stderr_tell_scripts_what_is_wrong():
+def test_scripts_see_exit_codes_and_one_line_on_stderr():
     lines = {
         "fit rows.npy --components none -o rows.somf": (2, "'none' is not a valid integer"),
         "fit missing.npy -o rows.somf": (1, "There is no file 'missing.npy'"),
-        "fit rows.npy -o scene.npy": (1, "'scene.npy' exists. Say --force"),
+        "fit rows.npy -o scene.npy": (1, "'scene.npy' exists. Add --force"),
         "info broken.somf": (1, "'broken.somf' is not a somf file"),
     }
     with open("broken.somf", "wb") as file:
@@ -179,7 +179,7 @@ LONG = "fit rows.npy --components 8 --epochs 400 --density 0.2 --seed 1 -o rows.
 
 
 def wait_for_line(process, start):
-    """Wait until a command has said something on stderr."""
+    """Wait until a command prints a line to stderr."""
     for line in process.stderr:
         if line.startswith(start):
             return
@@ -187,7 +187,7 @@ def wait_for_line(process, start):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
-def test_a_run_that_ctrl_c_ends_goes_on_when_it_is_called_again():
+def test_a_run_that_ctrl_c_stopped_resumes_when_it_is_called_again():
     process = start(f"{LONG} --checkpoint rows.checkpoint")
     wait_for_line(process, "300 samples")
     process.send_signal(signal.SIGINT)
@@ -222,10 +222,13 @@ def test_codes_that_ctrl_c_breaks_off_leave_nothing():
     somf.DictionaryLearning(200, random_state=0).fit("rows.npy").save("rows.somf")
     np.save("many.npy", np.tile(np.load("rows.npy"), (3000, 1)))
     before = sorted(os.listdir())
-    process = start("transform rows.somf many.npy -o codes.npy")
-    while sorted(os.listdir()) == before and process.poll() is None:
-        time.sleep(0.05)
+    process, terminal = start_on_terminal("transform rows.somf many.npy -o codes.npy")
+    said = ""
+    while "/s" not in said:  # the rate, which the progress bar shows after the first chunk
+        said += os.read(terminal, 2**16).decode()
+    assert sorted(os.listdir()) != before
     process.send_signal(signal.SIGINT)
+    everything_from(terminal)
     end(process, 130)
     assert sorted(os.listdir()) == before
 
@@ -243,7 +246,7 @@ def test_a_device_that_is_not_there_is_one_line():
     command = start(
         "fit rows.npy --device cuda -o a.somf", TRITON_INTERPRET="0", CUDA_VISIBLE_DEVICES=""
     )
-    _, errors = command.communicate(timeout=PATIENCE)
+    _, errors = command.communicate(timeout=TIMEOUT)
     assert command.returncode == 1
     assert errors.startswith("Error: --device cuda needs ")
     assert len(errors.splitlines()) == 1

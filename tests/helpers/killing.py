@@ -1,7 +1,7 @@
-"""A program that fits, is killed, and goes on: run by test_killing.py.
+"""A program that starts fits, kills them and resumes them: run by test_killing.py.
 
 It forks itself, so that a fit that is to be killed starts in a millisecond, with all kernels
-compiled. What it finds out goes to the standard output, as JSON.
+compiled. It prints its results as JSON.
 """
 
 import json
@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -17,18 +16,22 @@ import numpy as np
 
 import somf
 from somf.persistence import tensorfile
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 X = planted(300, 60, 10)[0].astype(np.float32)
 
+MOST_ITERATIONS = 24
+"""A fit that is to be killed does fewer iterations than this; a whole fit has 112."""
 
-def fit(checkpoint=None):
+
+def fit(checkpoint=None, callback=None):
     model = somf.DictionaryLearning(
         10,
         reduction=3,
         batch_size=20,
         n_epochs=8,
         record_every=100,
+        callbacks=callback or (),
         checkpoint=checkpoint,
         n_threads=1,
         random_state=0,
@@ -63,23 +66,29 @@ def equals(model, expected):
 
 
 def at_random(folder):
-    """Kill at random moments, at least twenty times in a row, then let the fit end."""
+    """Kill during random iterations, at least twenty times in a row, then let the fit end.
+
+    The child writes a byte to a pipe after every iteration, and the parent kills it after a random
+    number of bytes. Where in the next iteration, or in which checkpoint, that hits the child is up
+    to the scheduler.
+    """
     expected = fit()
-    begin = time.perf_counter()
-    fit(every_step(folder / "undisturbed"))
-    duration = time.perf_counter() - begin
     path = folder / "c"
-    seed = time.time_ns()
-    rng = random.Random(seed)
+    rng = random.Random(0)
     kills, states = 0, set()
     while kills < 20 or len(states) < 3:
-        pid = in_a_child(fit, every_step(path))
-        time.sleep(rng.uniform(0, duration / 5))
+        reader, writer = os.pipe()
+        pid = in_a_child(fit, every_step(path), lambda _, pipe=writer: write_byte(pipe))
+        os.close(writer)
+        for _ in range(rng.randrange(MOST_ITERATIONS)):
+            if not os.read(reader, 1):  # the child has ended
+                break
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
+        os.close(reader)
         if os.WIFEXITED(status):  # it was too fast: once more from the beginning
             if os.WEXITSTATUS(status) != 0 or not equals(fit(path), expected):
-                return {"seed": seed, "status": status, "same": False}
+                return {"status": status, "same": False}
             path = folder / f"c{kills}"
         else:
             kills += 1
@@ -87,7 +96,12 @@ def at_random(folder):
                 if each.exists():
                     states.add(somf.load(each).n_iter_)
     same = equals(fit(path), expected)
-    return {"seed": seed, "n_iter": sorted(states), "same": same, "files": listing(path)}
+    return {"n_iter": sorted(states), "same": same, "files": listing(path)}
+
+
+def write_byte(pipe):
+    """Tell the parent that an iteration is done; as a callback, do not end the fit."""
+    os.write(pipe, b".")
 
 
 def listing(path):
@@ -102,7 +116,7 @@ def while_writing(folder):
     """Kill before every system call of a checkpoint, and in the middle of its content."""
     expected = fit()
     results = {}
-    for what in ("content", "fsync", "chmod", "replace"):
+    for what in ("content", "open", "fsync", "replace"):
         for nth in (1, 2, 3, 4, 7):
             path = folder / f"{what}{nth}"
             _, status = os.waitpid(in_a_child(fit_until_killed, path, what, nth), 0)

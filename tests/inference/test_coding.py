@@ -11,7 +11,7 @@ from somf.data import Loader, as_source, loader
 from somf.inference.coding import Coder
 from somf.kernels.cpu import kernels as cpu
 from somf.penalties import AtomBall, CodePenalty
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 RATIOS = [0.0, 0.4, 1.0]
 

@@ -15,7 +15,7 @@ from somf import (
 )
 from somf.algorithm.state import State
 from somf.persistence import modelfile, tensorfile
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 
 @pytest.mark.parametrize("kind", [MatrixFactorization, DictionaryLearning, SparsePCA, NMF])

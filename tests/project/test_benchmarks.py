@@ -1,19 +1,43 @@
-"""The benchmarks of convergence and of reduction="auto" measure what they say."""
+"""Benchmarks can be imported, and small versions of them run."""
 
+import importlib
+import pkgutil
+
+import pytest
+
+import benchmarks
 from benchmarks import convergence, reduction
+from benchmarks.stages import STAGES, StagedFit
+
+MODULES = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
+"""The modules of `benchmarks`."""
 
 
-def test_the_benchmark_of_convergence_runs_in_a_small_form(monkeypatch):
+@pytest.mark.parametrize("name", MODULES)
+def test_every_benchmark_can_be_imported(name):
+    if name == "gpu":
+        pytest.importorskip("torch", reason="torch comes with the extra 'cuda'")
+    importlib.import_module(f"benchmarks.{name}")
+
+
+@pytest.mark.parametrize("reduction", [1, 3])
+def test_a_staged_fit_times_every_stage(toy, reduction):
+    times = StagedFit(toy, reduction, "averaged", k=4, batch_size=20).advance(2)
+    assert set(times) == {*STAGES, "total"}
+    assert all(times[stage] > 0 for stage in STAGES)
+
+
+def test_a_small_version_of_the_benchmark_of_convergence_runs(monkeypatch):
     monkeypatch.setattr(convergence, "REDUCTIONS", (1, 3))
     monkeypatch.setattr(convergence, "RATES", (convergence.RATE,))
     runs = convergence.converge("planted", most_epochs=4, seeds=1)
-    assert len(runs) == 2 * 4  # surrogates × (r = 1, and three estimators of codes)
+    assert len(runs) == 2 * 4  # surrogates × (r = 1, and three code estimators at r = 3)
     for run in runs:
         assert run["gap"][-1] < run["gap"][0]
         assert (run["distance"][-1] == 0) == (run["r"] == 1)
 
 
-def test_an_objective_counts_when_it_stays_below_its_target():
+def test_a_target_counts_as_reached_when_the_objective_stays_below_it():
     history = {"n_iter": [0, 10, 20, 30], "objective": [4.0, 1.0, 3.0, 1.0]}
     assert reduction.iterations_until(history, 2.0) == 25
     assert reduction.iterations_until(history, 0.5) == float("inf")

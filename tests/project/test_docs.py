@@ -1,4 +1,4 @@
-"""The pages of docs/: what they show works, what is public is described, and they make a site."""
+"""The pages of docs/: their examples run, the reference is complete, and the site builds."""
 
 import re
 import subprocess
@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import somf
-from somf import plotting
+from somf import callbacks, data, errors, plotting, report
 from tests.helpers.browser import Browser, needs_browser
 
-ROOT = Path(__file__).parents[2]
-DOCS = ROOT / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
+"""The folder of the pages."""
 
 
-def test_the_examples_for_beginners_run(tmp_path, monkeypatch):
+def test_the_examples_of_getting_started_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in re.findall(r"```python\n(.*?)```", (DOCS / "start.md").read_text(), re.DOTALL):
@@ -26,10 +26,10 @@ def test_the_examples_for_beginners_run(tmp_path, monkeypatch):
     assert (tmp_path / "report.html").exists()
 
 
-def test_the_pictures_and_the_report_of_the_docs_are_drawn(tmp_path, monkeypatch):
+def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plt = pytest.importorskip("matplotlib.pyplot")
-    plt.close("all")  # other tests draw, too
+    plt.close("all")  # of other tests
     X = np.random.default_rng(0).random((100, 64))
     model = somf.DictionaryLearning(5, random_state=0).fit(X, validation=0.2)
     text = (DOCS / "pictures.md").read_text()
@@ -38,20 +38,38 @@ def test_the_pictures_and_the_report_of_the_docs_are_drawn(tmp_path, monkeypatch
     assert len(plt.get_fignums()) == text.count("\nplot_")
     assert all(ax.has_data() for n in plt.get_fignums() for ax in plt.figure(n).axes)
     plt.close("all")
-    assert "what to type to repeat it" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "somf fit --config scene.somf.toml" in (tmp_path / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
-def test_everything_public_is_in_the_reference():
+def test_every_public_name_is_in_the_reference():
     described = re.findall(
-        r"auto(?:class|function|method):: ([\w.]+)", (DOCS / "api.md").read_text()
+        r"(?:auto(?:class|function|method)|py:data):: ([\w.]+)", (DOCS / "api.md").read_text()
     )
     names = {name.rpartition(".")[2] for name in described}
-    drawing = {name for name in vars(plotting) if name.startswith("plot_")}
+    modules = (somf, callbacks, data, plotting, report)
     methods = {
         "fit", "partial_fit", "fit_transform", "transform", "inverse_transform", "score",
         "objective", "stationarity_gap", "save", "get_feature_names_out",
     }  # fmt: skip
-    assert {*somf.__all__, *drawing, *methods, "open_source", "write_report"} <= names
+    assert methods.union(*(module.__all__ for module in modules)) <= names
+
+
+def test_the_reference_names_the_built_in_error_of_every_error():
+    table = re.findall(
+        r"^\| (`\w*Error`.*?) \| (.*?) \|$", (DOCS / "api.md").read_text(), re.MULTILINE
+    )
+    documented = {
+        error: set(re.findall(r"`(\w+)`", built_in))
+        for row, built_in in table
+        for error in re.findall(r"`(\w+)`", row)
+    }
+    too_general = {object, BaseException, Exception, OSError}
+    for name, error in vars(errors).items():
+        if name.endswith("Error") and error is not errors.SomfError:
+            kinds = {kind for kind in error.__mro__ if kind.__module__ == "builtins"}
+            assert documented[name] == {kind.__name__ for kind in kinds - too_general}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +92,7 @@ def test_every_page_is_on_the_site_and_in_its_navigation(site):
         assert page.stem == "index" or f'href="{page.stem}.html"' in index
 
 
-def test_the_site_needs_no_network(site):
+def test_the_site_loads_nothing_from_the_network(site):
     for page in site.glob("*.html"):
         text = page.read_text(encoding="utf-8")
         fetched = re.findall(r'<(?:script|img|iframe)[^>]*\ssrc="([^"]*)"', text)
@@ -93,7 +111,7 @@ def browser(tmp_path_factory):
 
 
 @needs_browser
-def test_a_browser_fetches_nothing_and_no_page_is_wider_than_a_phone(site, browser):
+def test_pages_load_nothing_from_the_network_and_are_not_wider_than_a_phone(site, browser):
     browser.resize(390, 800)
     for page in DOCS.glob("*.md"):
         browser.open(site / f"{page.stem}.html")
@@ -103,11 +121,11 @@ def test_a_browser_fetches_nothing_and_no_page_is_wider_than_a_phone(site, brows
 
 
 @needs_browser
-def test_a_browser_draws_formulas_by_itself(site, browser):
+def test_a_browser_draws_formulas_without_a_library(site, browser):
     browser.open(site / "algorithm.html")
     sizes = browser.ask(
         "[...document.querySelectorAll('math mfrac')].map(e => e.getBoundingClientRect().height)"
     )
     line = browser.ask("parseFloat(getComputedStyle(document.querySelector('article p')).fontSize)")
     assert len(sizes) >= 4
-    assert min(sizes) > line  # one above the other, not in a row
+    assert min(sizes) > line  # numerator above denominator, not in a row

@@ -1,4 +1,4 @@
-"""The examples run, in a small form."""
+"""Small versions of the examples run."""
 
 import os
 import re
@@ -17,9 +17,11 @@ import somf
 mpl.use("Agg")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+"""The folder of the examples."""
 
 
 def run_example(name, *options, **environment):
+    """Run an example in a process of its own."""
     return subprocess.run(
         [sys.executable, EXAMPLES / name, *map(str, options)],
         env=os.environ | {"MPLBACKEND": "Agg"} | environment,
@@ -32,18 +34,19 @@ def run_example(name, *options, **environment):
 
 
 def run_here(capsys, name, *options):
-    """Run the main function of an example; return what it prints."""
+    """Run the main function of an example; return its output."""
     runpy.run_path(str(EXAMPLES / name))["main"]([str(option) for option in options])
     return capsys.readouterr().out
 
 
 def numbers(pattern, text):
+    """Return the numbers that a pattern finds."""
     return [float(number) for number in re.findall(pattern, text)]
 
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Return a function that gives the axes of a picture, none of which is empty."""
+    """Return a function that returns the axes of a saved figure, none of which is empty."""
     figures, save = {}, Figure.savefig
 
     def keep(figure, path, **options):
@@ -91,7 +94,7 @@ def test_hyperspectral_example_without_tensorly_names_the_extra(tmp_path):
     assert "pip install 'somf[demo]'" in run.stderr
 
 
-def test_denoising_example_takes_noise_out(tmp_path, capsys, drawn):
+def test_denoising_example_removes_noise(tmp_path, capsys, drawn):
     output = run_here(
         capsys, "denoising.py", "--output", tmp_path, "--crop", 64, "--components", 32
     )
@@ -107,7 +110,7 @@ def test_denoising_example_takes_noise_out(tmp_path, capsys, drawn):
     assert len(atoms.texts) == 32
 
 
-def test_nmf_example_makes_digits_of_few_strokes(tmp_path, capsys, drawn):
+def test_nmf_example_composes_digits_of_few_strokes(tmp_path, capsys, drawn):
     output = run_here(
         capsys, "digits_nmf.py", "--output", tmp_path, "--components", 20, "--epochs", 3
     )
@@ -119,7 +122,7 @@ def test_nmf_example_makes_digits_of_few_strokes(tmp_path, capsys, drawn):
     assert np.all(np.diff(usage.lines[0].get_ydata()) <= 0)
 
 
-def test_sparse_pca_example_finds_components_that_are_sparse(tmp_path, capsys, drawn):
+def test_sparse_pca_example_finds_sparse_components(tmp_path, capsys, drawn):
     options = ("--components", 16, "--patch-size", 10, "--stride", 8)
     output = run_here(capsys, "sparse_pca.py", "--output", tmp_path, *options)
     sparse, principal = numbers(r"components: (\d+)% of their entries", output)
@@ -128,7 +131,7 @@ def test_sparse_pca_example_finds_components_that_are_sparse(tmp_path, capsys, d
         assert len(ax.texts) == 16
 
 
-def test_topics_example_prints_words_of_topics(tmp_path, capsys, drawn):
+def test_topics_example_prints_and_draws_the_words_of_topics(tmp_path, capsys, drawn):
     options = ("--documents", 400, "--components", 5, "--epochs", 2)
     output = run_here(capsys, "topics.py", "--output", tmp_path, *options)
     assert numbers(r"([\d.]+)% of the matrix is not zero", output)[0] < 10
@@ -142,7 +145,7 @@ def test_topics_example_prints_words_of_topics(tmp_path, capsys, drawn):
         assert weights == sorted(weights, reverse=True)
 
 
-def test_streaming_example_learns_what_comes_and_goes_on_from_a_file(tmp_path, capsys, drawn):
+def test_streaming_example_learns_new_samples_and_continues_from_a_file(tmp_path, capsys, drawn):
     options = ("--components", 16, "--portions", 4, "--size", 200)
     output = run_here(capsys, "streaming.py", "--output", tmp_path, *options)
     at_change, at_end = numbers(r"(0\.\d+)", re.search("Objective on flower.*", output)[0])

@@ -1,4 +1,4 @@
-"""The benchmark behind Figure 1, in a small form."""
+"""Small versions of the benchmark of Figure 1."""
 
 from dataclasses import replace
 
@@ -23,6 +23,7 @@ from benchmarks.tables.figure1 import ratios
 from somf.penalties import CodePenalty
 
 FOREVER = float("inf")
+"""A time limit that is never reached."""
 
 
 def small_scene(center=True):
@@ -37,9 +38,9 @@ def small_experiment(methods):
 
 
 @pytest.mark.parametrize("label", [OMF, SOMF, "incremental, r = 4", SPAMS, SCIKIT_LEARN])
-def test_every_learner_sees_all_samples_and_gets_better(label, tmp_path):
+def test_every_method_sees_all_samples_and_improves(label, tmp_path):
     if label == SPAMS:
-        pytest.importorskip("spams", reason="peers come with the extra 'bench'")
+        pytest.importorskip("spams", reason="SPAMS comes with the extra 'bench'")
     results = Results(tmp_path / "figure1.json")
     experiment = small_experiment({label: DICTIONARY_LEARNING[label]})
     measure(results, "Indian Pines", experiment, [(0, label)], FOREVER)
@@ -51,7 +52,7 @@ def test_every_learner_sees_all_samples_and_gets_better(label, tmp_path):
     assert all(c <= w for c, w in zip(curve["compute_seconds"], curve["wall_seconds"], strict=True))
 
 
-def test_nmf_of_peers_starts_from_the_same_atoms(tmp_path):
+def test_nmf_of_scikit_learn_starts_from_the_same_atoms(tmp_path):
     results = Results(tmp_path / "figure1.json")
     methods = {label: NMF_METHODS[label] for label in (OMF, SCIKIT_LEARN)}
     penalty = CodePenalty(0.0, 1.0, True)
@@ -63,7 +64,7 @@ def test_nmf_of_peers_starts_from_the_same_atoms(tmp_path):
     assert second[-1] < second[0]
 
 
-def test_a_run_is_repeated_only_if_it_was_disturbed_and_the_quieter_one_is_kept(tmp_path):
+def test_a_disturbed_run_is_repeated_and_the_less_disturbed_one_is_kept(tmp_path):
     path = tmp_path / "figure1.json"
     experiment = small_experiment({OMF: DICTIONARY_LEARNING[OMF]})
     results = Results(path)
@@ -78,7 +79,7 @@ def test_a_run_is_repeated_only_if_it_was_disturbed_and_the_quieter_one_is_kept(
     assert len(second["objective"]) > 2
 
 
-def test_there_is_a_figure_of_what_has_been_measured(tmp_path):
+def test_the_figure_is_drawn_from_incomplete_results(tmp_path):
     results = Results(tmp_path / "figure1.json")
     experiment = small_experiment({OMF: DICTIONARY_LEARNING[OMF]})
     measure(results, "Indian Pines", experiment, [(0, OMF)], FOREVER)
@@ -86,7 +87,7 @@ def test_there_is_a_figure_of_what_has_been_measured(tmp_path):
     assert (tmp_path / "figure1.png").stat().st_size > 1000
 
 
-def test_no_run_begins_when_time_is_over(tmp_path):
+def test_no_run_starts_after_the_time_limit(tmp_path):
     results = Results(tmp_path / "figure1.json")
     measure(results, "Indian Pines", small_experiment({}), [(0, OMF)], end=0.0)
     assert results.content["data"] == {}
@@ -97,7 +98,7 @@ def curve(seconds, objective):
     return Curve(n_samples, seconds, seconds, seconds, objective)
 
 
-def test_the_time_to_an_objective_lies_between_looks():
+def test_the_time_to_an_objective_is_interpolated():
     found = curve([0.0, 1.0, 3.0], [5.0, 4.0, 2.0])
     assert found.seconds_to(3.0) == 2.0
     assert found.seconds_to(4.0) == 1.0
@@ -105,7 +106,7 @@ def test_the_time_to_an_objective_lies_between_looks():
     assert found.seconds_to(1.0) is None
 
 
-def test_a_peer_that_does_not_arrive_gives_a_lower_bound():
+def test_a_peer_that_misses_the_objective_gives_a_lower_bound():
     ours, slow, lost = (
         curve([0.0, s], [2.0, last]) for s, last in ((1.0, 1.0), (4.0, 1.0), (3.0, 1.5))
     )

@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 
 README = Path(__file__).parents[2] / "README.md"
+"""The README of the repository."""
 
 
-def test_the_examples_of_the_readme_run_and_learn(tmp_path, monkeypatch):
+def test_the_examples_of_the_readme_run_and_give_what_it_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     for block in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL):

@@ -42,7 +42,7 @@ def page(browser, fitted, tmp_path):
     assert browser.problems == []
 
 
-def test_a_page_loads_without_a_complaint_or_a_request_to_anybody(page):
+def test_a_page_loads_without_an_error_or_a_request(page):
     assert page.ask("document.querySelectorAll('#atom-list img').length") == 9
     assert page.ask("[...document.images].every((e) => e.complete && e.naturalWidth > 0)")
     assert all(url.startswith(("file:", "data:")) for url in page.requests)
@@ -100,7 +100,7 @@ def test_nothing_is_wider_than_a_phone(page, width):
     assert page.ask("document.querySelector('dialog').getBoundingClientRect().right") <= width
 
 
-def test_it_is_dark_where_the_reader_wants_it_dark(page):
+def test_the_page_is_dark_if_the_system_is(page):
     color = "getComputedStyle(document.body).backgroundColor"
     light = page.ask(color)
     page.send(
@@ -113,7 +113,7 @@ def test_it_is_dark_where_the_reader_wants_it_dark(page):
     page.send("Emulation.setEmulatedMedia", media="", features=[])
 
 
-def test_printed_it_holds_all_atoms_and_nothing_to_click_on_few_pages(page):
+def test_a_printed_page_has_all_atoms_and_no_buttons(page):
     pdf = page.pdf()
     assert pdf.startswith(b"%PDF")
     assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 3

@@ -26,7 +26,7 @@ def test_higher_values_are_higher_up():
     assert second < first
 
 
-def test_of_very_many_records_some_are_drawn_and_the_last_is_one():
+def test_a_long_line_is_thinned_out_and_keeps_its_last_point():
     chart = line_chart(np.arange(10_000), np.arange(10_000), "x", "y")
     assert len(chart) < 20_000
     assert "388.0 " in chart

@@ -99,7 +99,7 @@ def test_usage_and_order_are_those_of_the_codes(tmp_path, fitted):
     assert numbers == usage_of(codes).order.tolist()
 
 
-def test_without_data_and_history_a_report_says_what_is_not_known(tmp_path, fitted):
+def test_without_data_and_history_a_report_says_what_is_missing(tmp_path, fitted):
     _, X = fitted
     page = report(tmp_path, DictionaryLearning(3, random_state=0).partial_fit(X))
     assert "was not measured" in page.text
@@ -128,7 +128,7 @@ def test_every_estimator_has_a_report_as_pictures_and_as_curves(tmp_path, kind, 
     assert items(page) == 1
 
 
-def test_the_shape_of_patches_and_the_alpha_that_a_fit_has_found_are_told(tmp_path, fitted):
+def test_a_report_has_the_shape_of_patches_and_the_alpha_that_was_found(tmp_path, fitted):
     given, X = fitted
     assert "found" not in report(tmp_path, given).text
     model = DictionaryLearning(3, alpha="auto", random_state=0).fit(X)
@@ -141,7 +141,7 @@ def test_the_shape_of_patches_and_the_alpha_that_a_fit_has_found_are_told(tmp_pa
     assert page.tags.count("img") == 3
 
 
-def test_what_comes_from_a_file_is_text_and_never_markup(tmp_path):
+def test_text_from_a_file_is_never_markup(tmp_path):
     pandas = pytest.importorskip("pandas")
     evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&"
     frame = pandas.DataFrame(np.random.default_rng(0).random((30, 2)), columns=[evil, "$style"])
@@ -200,3 +200,17 @@ def test_a_model_that_was_not_fitted_has_no_report(tmp_path):
     with pytest.raises(NotFittedError):
         write_report(DictionaryLearning(), tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_an_error_while_writing_keeps_the_old_page(tmp_path, fitted, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("old")
+
+    def full(*_):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    with pytest.raises(OSError, match="No space left"):
+        write_report(fitted[0], path)
+    assert path.read_text() == "old"
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]

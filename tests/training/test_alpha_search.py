@@ -14,7 +14,7 @@ from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, Spa
 from somf.data import as_source
 from somf.training.alpha_search import Probe
 from somf.training.start import hold_out
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 AUTO = {"alpha": "auto", "random_state": 0}
 

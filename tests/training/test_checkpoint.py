@@ -17,7 +17,7 @@ from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, Spars
 from somf.callbacks import EarlyStopping
 from somf.data import Source, epoch_order
 from somf.persistence import tensorfile
-from tests.conftest import planted
+from tests.helpers.problems import planted
 
 
 class StopError(Exception):

@@ -1,14 +1,15 @@
-"""The `somf` command: the whole job without writing Python."""
+"""The `somf` command: fit, use and inspect models without writing Python."""
 
-COMES_WITH_THE_EXTRA = ("click", "rich", "tomli_w")
+LIBRARIES = ("click", "rich", "tomli_w")
+"""The libraries that the extra ``somf[cli]`` installs."""
 
 
 def main() -> None:
-    """Run the command, or say what to install for it."""
+    """Run the command; without its libraries, name the extra that installs them."""
     try:
         from somf.cli.app import application
     except ModuleNotFoundError as error:
-        if error.name not in COMES_WITH_THE_EXTRA:
+        if error.name not in LIBRARIES:
             raise
         raise SystemExit(f"The somf command needs {error.name}: pip install 'somf[cli]'.") from None
     except KeyboardInterrupt:

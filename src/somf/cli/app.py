@@ -1,7 +1,6 @@
-"""The command and its subcommands, and what becomes of errors."""
+"""The `somf` command: its subcommands, its errors and its exit codes."""
 
 import os
-import re
 import signal
 import sys
 from collections.abc import Iterator
@@ -12,57 +11,55 @@ import click
 
 import somf
 from somf.cli.bench import bench
-from somf.cli.console import examples, printable
+from somf.cli.command import examples
 from somf.cli.demo import demo
+from somf.cli.errors import message_of
 from somf.cli.fit import fit
 from somf.cli.info import info
-from somf.cli.pictures import plot, report
-from somf.cli.use import score, transform
-from somf.errors import MissingDeviceError
+from somf.cli.plot import plot
+from somf.cli.report import report
+from somf.cli.score import score
+from somf.cli.transform import transform
+from somf.errors import SomfError
 
-INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
+INTERRUPTED = 128 + signal.SIGINT
+"""The exit code after Ctrl-C, as shells have it."""
 
-WHAT_GOES_WRONG = (OSError, ValueError, ImportError, MemoryError, MissingDeviceError)
-"""Errors that are about data, files and the machine; anything else is a mistake in somf."""
+TERMINATED = 128 + signal.SIGTERM
+"""The exit code after SIGTERM, as shells have it."""
+
+EXPECTED_ERRORS = (SomfError, OSError, ValueError, ImportError, MemoryError)
+"""Errors about data, files and the machine. Any other error is a bug, and has a traceback."""
 
 
 class Application(click.Group):
-    """A group whose errors are one sentence on stderr, with an exit code that scripts can tell."""
+    """The group of subcommands: prints an expected error as one line, and sets the exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand."""
-        with _ended_by_sigterm():
+        with _exit_on_sigterm():
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
-                # Nobody reads any more. Python must not stumble over it when it ends.
+                # The reader of stdout is gone. Python must not write to it again when it exits.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 ctx.exit(1)
-            except WHAT_GOES_WRONG as error:
-                notes = getattr(error, "__notes__", [])
-                raise click.ClickException(" ".join([_sentence(error), *notes])) from error
-            except KeyboardInterrupt:  # who pressed it knows
+            except EXPECTED_ERRORS as error:
+                raise click.ClickException(message_of(error)) from error
+            except KeyboardInterrupt:
                 ctx.exit(INTERRUPTED)
 
 
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
-        return f"There is not enough memory. {error}".rstrip()
-    text = str(error) or type(error).__name__
-    text = "\n".join(map(printable, text.splitlines()))
-    return re.sub(r'\bdevice="(\w+)"', r"--device \1", text)
-
-
 @contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the program in good order: files that are being written are removed."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Let SIGTERM raise SystemExit, so that temporary files are removed."""
 
     def leave(*_: object) -> None:
         raise SystemExit(TERMINATED)
 
     try:
         before = signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # only the main thread may do this
+    except ValueError:  # only the main thread may set a handler
         yield
         return
     try:
@@ -84,8 +81,11 @@ def _ended_by_sigterm() -> Iterator[None]:
 def application() -> None:
     """Learn dictionaries of matrices that are huge in both dimensions.
 
-    Exit codes: 0 fine, 1 something is wrong with data or files, 2 wrong options, 130 and 143 ended
-    by Ctrl-C and SIGTERM.
+    A matrix is samples x features. A dictionary is a set of atoms. Each sample is coded as a
+    combination of few atoms.
+
+    Exit codes: 0 success, 1 an error in data, files or the machine, 2 wrong options, 130 stopped by
+    Ctrl-C, 143 stopped by SIGTERM.
     """
 
 

@@ -1,4 +1,4 @@
-"""``somf bench``: how fast this machine learns."""
+"""``somf bench``: measure how fast this machine learns."""
 
 import logging
 import os
@@ -9,43 +9,46 @@ import click
 
 import somf
 from somf.cli import scenes
-from somf.cli.console import Console, examples, with_console
-from somf.cli.parameters import option_for, with_options
+from somf.cli.command import command
+from somf.cli.console import Console, console_options
+from somf.cli.options import option_for, with_options
 from somf.data import ImagePatches
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.problems import DictionaryLearning
 
 REDUCTIONS = (1, 4, 12)
+"""The reductions to measure, one row of the table each."""
+
 SCENES = {"synthetic": (scenes.synthetic, 8), "indian-pines": (scenes.indian_pines, 16)}
-"""Scenes, and sizes of their patches."""
+"""Functions that return the scenes, with the sizes of their patches."""
 
 
-@click.command(
-    epilog=examples(
-        "somf bench --components 20",
-    )
-)
+@command("somf bench --components 20")
 @click.option(
     "--scene",
     type=click.Choice(list(SCENES)),
     default="synthetic",
     show_default=True,
-    help="What to learn from: indian-pines is the demo's and takes longer.",
+    help="The image to learn from. indian-pines is that of somf demo, and takes longer.",
 )
-@with_console
+@console_options
 @with_options(
-    *(option_for(n, MatrixFactorization) for n in ("n_components", "device", "n_threads"))
+    *(option_for(name, MatrixFactorization) for name in ("n_components", "device", "n_threads"))
 )
 def bench(scene: str, console: Console, **options: Any) -> None:
-    """Measure how fast this machine learns from patches of a scene, at several reductions."""
+    """Measure how fast this machine learns, at several values of reduction.
+
+    Each row of the table is one epoch on the patches of a scene. A reduction of 4 means that an
+    iteration uses a quarter of the features.
+    """
     make, size = SCENES[scene]
     image = make()
     patches = ImagePatches(image, size)
-    # The table says it all; `with_console` puts the level back.
+    # The table has all that the log would say; `console_options` restores the level.
     logging.getLogger("somf").setLevel(logging.WARNING)
     given = {name: value for name, value in options.items() if value is not None}
-    _epoch(ImagePatches(image, size, stride=size), 4, given)  # compiles kernels, if they are not
-    rows = [_epoch(patches, reduction, given) for reduction in REDUCTIONS]
+    _measure_epoch(ImagePatches(image, size, stride=size), 4, given)  # compiles the kernels
+    rows = [_measure_epoch(patches, reduction, given) for reduction in REDUCTIONS]
     facts = {
         "somf": somf.__version__,
         "python": platform.python_version(),
@@ -56,11 +59,13 @@ def bench(scene: str, console: Console, **options: Any) -> None:
         "features": patches.shape[1],
         "device": given.get("device", "cpu"),
     }
-    console.table(facts, rows)
+    console.print_table(facts, rows)
 
 
-def _epoch(patches: ImagePatches, reduction: float, options: dict[str, Any]) -> dict[str, Any]:
-    """Learn for an epoch, and return what it cost and what it brought."""
+def _measure_epoch(
+    patches: ImagePatches, reduction: float, options: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the time and the objective of a fit of one epoch."""
     model = DictionaryLearning(reduction=reduction, random_state=0, **options)
     history = model.fit(patches, validation=0.05).history_
     seconds = history["compute_seconds"][-1]

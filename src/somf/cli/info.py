@@ -1,4 +1,4 @@
-"""``somf info``: what a file is."""
+"""``somf info``: describe a file."""
 
 import os
 from typing import Any
@@ -6,17 +6,16 @@ from typing import Any
 import click
 import numpy as np
 
-from somf.cli.console import Console, examples, with_console
-from somf.cli.opening import (
-    HOW_TO_READ_RAW,
-    Flags,
-    dataset,
-    in_words_of_flags,
-    open_data,
-    raw_dtype,
-    raw_shape,
+from somf.cli.command import command
+from somf.cli.console import Console, console_options
+from somf.cli.data_options import (
+    DataOptions,
+    dataset_option,
+    raw_dtype_option,
+    raw_shape_option,
 )
-from somf.cli.parameters import with_options
+from somf.cli.open_data import PATCH_HINT, RAW_HINT, open_data
+from somf.cli.options import with_options
 from somf.data import CsrSource, Source
 from somf.data.formats.kinds import STORED, kind_of
 from somf.data.formats.npy import map_npy
@@ -33,48 +32,49 @@ from somf.estimators.loading import load
 from somf.persistence import modelfile
 
 DATA = (".npz", *READERS)
-"""Kinds of files that are data; all others are models and checkpoints."""
+"""Endings of files with data. All other files are models and checkpoints."""
 
 N_SAMPLES = 32
-"""Samples whose norm is looked at, since alpha is on its scale."""
+"""How many samples the mean norm is computed on. The norm is the scale of alpha."""
 
 
-@click.command(
-    epilog=examples(
-        "somf info scene.npy",
-        "somf info scene.somf --json",
-    )
+@command(
+    "somf info scene.npy",
+    "somf info scene.somf --json",
 )
-@click.argument("path")
-@with_console
-@with_options(dataset, raw_shape, raw_dtype)
-def info(path: str, console: Console, **options: Any) -> None:
-    """Say what a file is: data, a model or a checkpoint."""
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"There is no file {path!r}.")
-    kind = kind_of(path)
-    with in_words_of_flags(path):
-        try:
-            console.result(_facts(path, kind, options))
-        except SeveralDatasetsError as error:
-            rows = [_dataset(path, kind, name) for name in error.names]
-            console.table({"what": "several datasets: say --dataset, and the name of one"}, rows)
+@click.argument("file")
+@console_options
+@with_options(dataset_option, raw_shape_option, raw_dtype_option)
+def info(file: str, console: Console, **options: Any) -> None:
+    """Describe FILE, which is data, a model or a checkpoint.
+
+    For data, the output has the shape and the type. For a model, it has the parameters, the size
+    of the dictionary and the objective.
+    """
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"There is no file {file!r}.")
+    kind = kind_of(file)
+    try:
+        console.print_facts(_facts(file, kind, options))
+    except SeveralDatasetsError as error:
+        rows = [_dataset(file, kind, name) for name in error.names]
+        console.print_table({"what": "several datasets: choose one with --dataset"}, rows)
 
 
 def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
     if _is_image(path, kind, options["dataset"]):
         return _image(path, kind, options["dataset"])
     if kind in DATA or any(options.values()):
-        return _matrix(path, open_data([path], Flags(**options)))
+        return _matrix(path, open_data([path], DataOptions(**options)))
     try:
         return _model(path, load(path))
     except DamagedFileError as error:
-        error.add_note(HOW_TO_READ_RAW)
+        error.add_note(RAW_HINT)
         raise
 
 
 def _dataset(path: str, kind: str, name: str) -> dict[str, Any]:
-    if kind not in STORED:  # of which nothing more is known before it is read
+    if kind not in STORED:  # the shape is known only after the whole file is read
         return {"dataset": name}
     stored = open_stored(path, name)
     return {"dataset": name, "shape": list(stored.shape), "dtype": stored.dtype.name}
@@ -87,13 +87,13 @@ def _is_image(path: str, kind: str, dataset: str | None) -> bool:
 
 
 def _image(path: str, kind: str, dataset: str | None) -> dict[str, Any]:
-    if kind in STORED:  # which are not unpacked for this
+    if kind in STORED:  # open_image would read all of it
         image = open_stored(path, dataset)
         no_data = declared_no_data(image)
     else:
         image, no_data = open_image(path, dataset)
     return {
-        "what": "an image: say --patches 16x16, or another size, to learn from it",
+        "what": f"an image: to learn from it, {PATCH_HINT}",
         "shape": list(image.shape),
         "dtype": image.dtype.name,
         "bytes": _bytes(path),

@@ -1,23 +1,19 @@
-"""Scenes to try things on: one that is real, and one that needs no download."""
+"""Hyperspectral images for the demo and the benchmark: a real one, and a synthetic one."""
 
 import numpy as np
 
+from somf.optional import import_optional
 from somf.typing import Array
 
 
 def indian_pines() -> Array:
     """Return the AVIRIS scene Indian Pines, of shape (145, 145, 200), that tensorly ships."""
-    try:
-        from tensorly.datasets import load_indian_pines
-    except ImportError as error:
-        raise ImportError(
-            "The scene Indian Pines comes with tensorly: pip install 'somf[demo]'."
-        ) from error
-    return np.asarray(load_indian_pines().tensor, dtype=np.float32)
+    datasets = import_optional("tensorly.datasets", "demo", "The scene Indian Pines")
+    return np.asarray(datasets.load_indian_pines().tensor, dtype=np.float32)
 
 
 def synthetic(side: int = 96, n_bands: int = 100) -> Array:
-    """Return smooth fields of a few materials with smooth spectra, (side, side, n_bands)."""
+    """Return a mixture of a few materials with smooth spectra, of shape (side, side, n_bands)."""
     rng = np.random.default_rng(0)
     n_materials = 8
     frequency = np.fft.fftfreq(side)

@@ -1,8 +1,6 @@
-"""Outputs of `transform`, written a chunk at a time: an array, a file, or a sparse matrix."""
+"""Write codes a chunk at a time: to an array, to a file, or to a sparse matrix."""
 
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -10,12 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.errors import ParameterError
 from somf.optional import import_optional
-from somf.typing import Array
+from somf.persistence.atomic import atomic_write
+from somf.typing import Array, Matrix
 
 
 class DenseCodes:
-    """Codes written into slices of rows of an array-like object.
+    """Codes written to the rows of an array, or of anything else that takes slices of rows.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ class DenseCodes:
 
 
 class SparseCodes:
-    """Codes as a CSR array; only entries that are not zero are held in memory."""
+    """Codes collected in a CSR array: only non-zero entries are held in memory."""
 
     def __init__(self) -> None:
         self.parts: list[sp.csr_array] = []
 
-    def append(self, code: Array) -> None:
+    def append(self, code: Matrix) -> None:
         """Add the next rows."""
         self.parts.append(sp.csr_array(code))
 
@@ -51,12 +51,12 @@ class SparseCodes:
 def codes_into(
     out: Any, shape: tuple[int, int], dtype: np.dtype[Any], sparse: bool
 ) -> Iterator[DenseCodes | SparseCodes]:
-    """Give an object to append codes to; a file gets its name when all of them are written.
+    """Give an object to append codes to.
 
     Parameters
     ----------
     out : None, array-like of shape (n, k) or path-like
-        A new array, an array to write into, or a file: ``.npy`` or ``.zarr``, sparse ``.npz``.
+        A file, ``.npy`` or ``.zarr``, or ``.npz`` for sparse codes, must not exist yet.
     shape : tuple of (int, int)
     dtype : numpy.dtype
     sparse : bool
@@ -70,47 +70,68 @@ def codes_into(
         yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
     elif isinstance(out, str | os.PathLike):
         path = os.fspath(out)
-        ending = _checked_ending(path, sparse)
+        _check_ending(path, sparse)
         if os.path.lexists(path):  # it might be the samples themselves
             raise FileExistsError(
                 f"out must not exist yet, got {path!r}. Remove it, or name another file."
             )
-        with WRITERS[ending](path, shape, dtype) as codes:
+        with codes_file(path, shape, dtype) as codes:
             yield codes
     else:
         if sparse:
-            raise ValueError("out must be None or a .npz file for sparse codes, got an array.")
+            raise ParameterError(
+                "out", "be None or a .npz file for sparse codes", out, got="an array"
+            )
         _check_fits(out, shape)
         yield DenseCodes(out)
 
 
-def _checked_ending(path: str, sparse: bool) -> str:
-    """Return the ending of a file in which such codes can be written."""
-    ending = os.path.splitext(path.rstrip(os.sep))[1].lower()
+def codes_file(
+    path: str, shape: tuple[int, int], dtype: np.dtype[Any]
+) -> AbstractContextManager[DenseCodes | SparseCodes]:
+    """Return a context that writes codes to a file, atomically, and replaces one that exists.
+
+    Parameters
+    ----------
+    path : str
+        ``.npy`` or ``.zarr`` for dense codes, ``.npz`` for sparse ones.
+    shape : tuple of (int, int)
+    dtype : numpy.dtype
+    """
+    return WRITERS[ending_of(path)](path, shape, dtype)
+
+
+def ending_of(path: str) -> str:
+    """Return the ending of the name of a file or Zarr folder, in lower case."""
+    return os.path.splitext(path.rstrip(os.sep))[1].lower()
+
+
+def _check_ending(path: str, sparse: bool) -> None:
     endings = (".npz",) if sparse else (".npy", ".zarr")
-    if ending not in endings:
+    if ending_of(path) not in endings:
         what = "sparse" if sparse else "dense"
-        raise ValueError(
-            f"out must be a file of kind {' or '.join(endings)} for {what} codes, got {path!r}."
+        raise ParameterError(
+            "out", f"be a file of kind {' or '.join(endings)} for {what} codes", path
         )
-    return ending
 
 
 def _check_fits(out: Any, shape: tuple[int, int]) -> None:
     given = getattr(out, "shape", None), getattr(out, "dtype", None)
     if given[0] != shape or given[1] not in (np.float32, np.float64):
-        raise ValueError(
-            f"out must be a floating array of shape {shape}, float32 or float64, "
-            f"got {given[1]} of shape {given[0]}."
+        raise ParameterError(
+            "out",
+            f"be a floating array of shape {shape}, float32 or float64",
+            out,
+            got=f"{given[1]} of shape {given[0]}",
         )
     if isinstance(out, np.ndarray) and not out.flags.writeable:
-        raise ValueError("out must be writeable, got an array that is read-only.")
+        raise ParameterError("out", "be writeable", out, got="an array that is read-only")
 
 
 @contextmanager
 def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
-    with _aside(path) as aside:
-        mapped = _mapped_room(path, aside, shape, dtype)
+    with atomic_write(path) as temporary:
+        mapped = _memory_map(path, temporary, shape, dtype)
         codes = DenseCodes(mapped)
         yield codes
         mapped.flush()
@@ -119,16 +140,16 @@ def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[De
     codes.rows = np.lib.format.open_memmap(path, mode="r+")
 
 
-def _mapped_room(path: str, aside: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
-    """Return the map of a new file whose room on the disk is taken.
+def _memory_map(path: str, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
+    """Return the memory map of a new file, with its space on the disk allocated.
 
-    A write to a map of which the disk has no room would end the process.
+    Without that, a write to the map would end the process when the disk is full.
     """
     try:
-        mapped = np.lib.format.open_memmap(aside, mode="w+", dtype=dtype, shape=shape)
+        mapped = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
         if hasattr(os, "posix_fallocate"):
-            with open(aside, "r+b") as file:
-                os.posix_fallocate(file.fileno(), 0, os.path.getsize(aside))
+            with open(temporary, "r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, os.path.getsize(temporary))
     except OSError as error:
         size = shape[0] * shape[1] * dtype.itemsize
         raise OSError(
@@ -141,9 +162,13 @@ def _mapped_room(path: str, aside: str, shape: tuple[int, int], dtype: np.dtype[
 def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
     zarr = import_optional("zarr", "zarr", "A .zarr file")
     chunk = (max(1, min(shape[0], 2**20 // shape[1])), shape[1])
-    with _aside(path) as aside:
+    if os.path.isdir(path) and not any(
+        os.path.exists(os.path.join(path, name)) for name in ZARR_METADATA
+    ):
+        raise FileExistsError(f"{path!r} is a folder that is not a Zarr array. Remove it first.")
+    with atomic_write(path, is_folder=True) as temporary:
         codes = DenseCodes(
-            zarr.create_array(aside, shape=shape, chunks=chunk, dtype=dtype, overwrite=True)
+            zarr.create_array(temporary, shape=shape, chunks=chunk, dtype=dtype, overwrite=True)
         )
         yield codes
     codes.rows = zarr.open_array(path, mode="r+")
@@ -153,23 +178,8 @@ def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[D
 def _npz(path: str, *_: object) -> Iterator[SparseCodes]:
     codes = SparseCodes()
     yield codes
-    with _aside(path) as aside, open(aside, "wb") as file:
+    with atomic_write(path) as temporary, open(temporary, "wb") as file:
         sp.save_npz(file, codes.rows)
-
-
-@contextmanager
-def _aside(path: str) -> Iterator[str]:
-    """Give another name, under which to write a file that is renamed at the end."""
-    aside = f"{path.rstrip(os.sep)}.{secrets.token_hex(4)}.part"  # another process has another
-    try:
-        yield aside
-        os.replace(aside, path)
-    except BaseException:
-        if os.path.isdir(aside):
-            shutil.rmtree(aside)
-        elif os.path.exists(aside):
-            os.unlink(aside)
-        raise
 
 
 WRITERS: dict[str, Callable[..., AbstractContextManager[DenseCodes | SparseCodes]]] = {
@@ -177,3 +187,7 @@ WRITERS: dict[str, Callable[..., AbstractContextManager[DenseCodes | SparseCodes
     ".zarr": _zarr,
     ".npz": _npz,
 }
+"""The writer for each kind of file."""
+
+ZARR_METADATA = ("zarr.json", ".zarray")
+"""Files, one of which every Zarr array has."""

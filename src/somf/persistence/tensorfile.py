@@ -2,24 +2,22 @@
 
 The layout is that of safetensors (eight bytes of header length, a JSON header, raw bytes), so other
 tools can read the files too. Nothing in it is executed, and every size is checked against the file
-before memory is taken. The header holds a checksum of the whole file. Files are written aside and
-renamed: a reader sees the old file or the new one, never half of one.
+before memory is taken. The header holds a checksum of the whole file. Writes are atomic.
 """
 
 import hashlib
 import json
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from somf.errors import DamagedFileError
+from somf.persistence.atomic import atomic_write
 from somf.typing import Array, Ints
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -75,40 +73,19 @@ def write(
         Where to keep the file that is replaced.
     """
     header = _header(tensors, text)
-    path = Path(path)
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            checksum = hashlib.sha256(header)
-            file.write(len(header).to_bytes(8, "little"))
-            file.write(header)
-            for tensor in tensors.values():
-                for piece in _pieces(tensor):
-                    checksum.update(piece)
-                    file.write(piece)
-            file.seek(8)
-            file.write(header.replace(NO_CHECKSUM.encode(), checksum.hexdigest().encode(), 1))
-            file.flush()
-            os.fsync(file.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(aside, 0o666 & ~umask)  # mkstemp is stricter than open
-        if previous is not None and path.exists():
-            os.replace(path, previous)
-        os.replace(aside, path)
-    except BaseException:
-        os.unlink(aside)
-        raise
-    _sync_folder(path.parent)
-
-
-def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what processes that were killed while they wrote a file have left beside it."""
-    path = Path(path)
-    for aside in path.parent.glob("*.part"):
-        random = aside.name.removeprefix(f"{path.name}.").removesuffix(".part")
-        if f"{path.name}.{random}.part" == aside.name and len(random) == 8:
-            aside.unlink(missing_ok=True)
+    with (
+        atomic_write(path, fsync=True, previous=previous) as temporary,
+        open(temporary, "wb") as file,
+    ):
+        checksum = hashlib.sha256(header)
+        file.write(len(header).to_bytes(8, "little"))
+        file.write(header)
+        for tensor in tensors.values():
+            for piece in _pieces(tensor):
+                checksum.update(piece)
+                file.write(piece)
+        file.seek(8)
+        file.write(header.replace(NO_CHECKSUM.encode(), checksum.hexdigest().encode(), 1))
 
 
 def read(
@@ -223,16 +200,6 @@ def _fill(tensor: Array, file: BinaryIO, checksum: "hashlib._Hash") -> None:
         if file.readinto(piece) < len(piece):  # type: ignore[attr-defined] # typeshed has it not
             raise ValueError("it ends too early")
         checksum.update(piece)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Bring the names of files down to the disk, where the system has a way to do that."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _place(entry: dict[str, Any]) -> tuple[np.dtype[Any], tuple[int, ...], int, int]:

@@ -1,4 +1,4 @@
-"""Pictures of what was learned: atoms, their spectra and usage, the course of a fit, samples."""
+"""Plots with matplotlib: atoms, their spectra and usage, the history of a fit, reconstructions."""
 
 from somf.plotting.atoms import plot_atoms, plot_spectra
 from somf.plotting.reconstructions import plot_reconstructions

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from somf.errors import ParameterError
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
 from somf.plotting.pictures import as_curves, as_pictures, has_spectra, patch_shape_of
 from somf.plotting.tiles import (
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_IN_LEGEND = 10
-"""Curves that a legend can tell apart."""
+"""The largest number of curves with a legend: more cannot be told apart."""
 
 
 def plot_atoms(
@@ -38,30 +39,33 @@ def plot_atoms(
     colors: Sequence[Any] = (),
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw a grid of atoms, row by row: pictures if they are patches of images, else curves.
+    """Draw a grid of atoms: as pictures if they are patches of images, else as curves.
 
-    Patches of one or two channels are drawn in gray and those of three in their colours: every
-    atom from its smallest to its largest value, or, if there are negative ones, all atoms on one
-    scale on which zero is the gray between black and white. More channels are taken for a spectrum:
-    the means of its first, middle and last third are drawn as blue, green and red, on scales that
-    the atoms share, so that the same colour stands for the same spectrum everywhere. Beside such a
-    picture is the mean spectrum of the atom, over that of all atoms in gray. Below an atom is its
-    number, its row in ``components_``.
+    Patches of one or two channels are gray, and those of three channels are RGB. The scale of an
+    atom is from its smallest to its largest value. If there are negative values, all atoms share
+    one scale, on which zero is middle gray.
+
+    Patches of more channels are spectra. The means of the first, middle and last third of the
+    channels are blue, green and red, on scales that all atoms share: the same colour is the same
+    spectrum everywhere. Beside the picture is the mean spectrum of the atom, over the mean spectrum
+    of all atoms in gray.
+
+    Below each atom is its number, which is its row in ``components_``.
 
     Parameters
     ----------
     model : fitted estimator or ndarray of shape (n_components, n_features)
     patch_shape : tuple of int, optional
         (height, width) or (height, width, channels). By default ``model.patch_shape_``, which a
-        fit on `ImagePatches` leaves; without either, atoms are curves.
+        fit on `ImagePatches` sets. Without either, atoms are curves.
     n_atoms : int
         The largest number of atoms to draw.
     order : array-like of int, optional
-        Which atoms to draw, and which come first; by default they are taken as they are.
+        The atoms to draw, in this order; by default the first ones.
     n_columns : int, optional
-        Atoms per row; by default as many as make the whole about square.
+        Atoms per row; by default the grid is about square.
     colors : sequence of matplotlib colours
-        For the frames of the first pictures, or the first curves; for example the colours of
+        Colours for the frames of the first pictures, or for the first curves; for example those of
         `plot_spectra`.
     ax : Axes, optional
         Where to draw; by default a new figure.
@@ -139,18 +143,18 @@ def plot_spectra(
     ----------
     model : fitted estimator or ndarray of shape (n_components, n_features)
     patch_shape : tuple of int, optional
-        (height, width, channels). By default ``model.patch_shape_``; without several channels, an
+        (height, width, channels). By default ``model.patch_shape_``. Without several channels, an
         atom is one curve over the features.
     n_atoms : int
         The largest number of atoms to draw.
     order : array-like of int, optional
-        Which atoms come first; by default they are taken as they are.
+        The atoms to draw, in this order; by default the first ones.
     centered : bool
-        Whether to subtract the mean of all atoms: atoms of raw radiances differ by little from what
-        the whole scene looks like.
+        Whether to subtract the mean of all atoms. Atoms of raw radiances differ little from the
+        mean spectrum of the scene.
     wavelengths : array-like of shape (channels,), optional
-        Where the channels (or features) lie; by default they are numbered. A curve is not drawn
-        across a gap, such as the bands that the atmosphere absorbs.
+        Wavelengths of the channels (or features); by default their numbers. A curve is interrupted
+        at a gap, such as the bands that the atmosphere absorbs.
     colors : sequence of matplotlib colours
         Colours of the first curves; by default those of matplotlib.
     ax : Axes, optional
@@ -171,9 +175,10 @@ def plot_spectra(
         spectra = spectra - spectra.mean(axis=0)
     x = np.arange(n_channels) if wavelengths is None else np.asarray(wavelengths, dtype=float)
     if x.shape != (n_channels,):
-        raise ValueError(f"wavelengths must have shape ({n_channels},), got {x.shape}.")
-    steps = np.abs(np.diff(x))  # wavelengths may rise or fall
-    gaps = np.flatnonzero(steps > 3 * np.median(steps if len(steps) else 0)) + 1
+        raise ParameterError(
+            "wavelengths", f"have shape ({n_channels},)", wavelengths, got=str(x.shape)
+        )
+    gaps = _gaps(x)
     ax = given_or_new_axes(ax)
     for i, j in enumerate(chosen):
         y, color = np.insert(spectra[j], gaps, np.nan), colors[i] if i < len(colors) else None
@@ -182,22 +187,30 @@ def plot_spectra(
         ax.legend(fontsize="small")
     if wavelengths is None:
         ax.locator_params("x", integer=True)
-    ax.set_xlabel("wavelength" if wavelengths is not None else _channel(is_spectrum))
+    channel = "channel" if is_spectrum else "feature"
+    ax.set_xlabel(channel if wavelengths is None else "wavelength")
     what = "mean over the patch" if is_spectrum else "value"
     ax.set_ylabel("difference from the mean atom" if centered else what)
     return ax
 
 
+def _gaps(wavelengths: Array) -> Ints:
+    """Return the channels that lie far from the one before them."""
+    steps = np.abs(np.diff(wavelengths))  # they may be in descending order
+    return np.flatnonzero(steps > 3 * np.median(steps if len(steps) else 0)) + 1
+
+
 def _components(model: Any) -> Array:
-    """Return the atoms of a model, or the atoms that were given."""
+    """Return the atoms of a model; an array is the atoms themselves."""
     components = np.asarray(getattr(model, "components_", model))
     if components.ndim != 2 or 0 in components.shape:
-        raise ValueError(
-            "model must be a fitted estimator or an array of shape (n_components, n_features), "
-            f"got {model!r}."
+        raise ParameterError(
+            "model",
+            "be a fitted estimator or an array of shape (n_components, n_features)",
+            model,
         )
     if not np.isfinite(components).all():
-        raise ValueError("model must have atoms of finite values, got some that are not.")
+        raise ParameterError("model", "have finite atoms", model, got="NaN or infinity")
     return components
 
 
@@ -208,9 +221,5 @@ def _chosen(k: int, n_atoms: Any, order: Any) -> Ints:
 
 
 def _filled_up(colors: Sequence[Any], n: int) -> list[Any]:
-    """Return a colour for each of n curves: those given, and then one for all others."""
+    """Return a colour for each of n curves: the given ones, then one for all others."""
     return [*colors[:n], *["0.3" if colors else "C0"] * (n - len(colors))]
-
-
-def _channel(is_spectrum: bool) -> str:
-    return "channel" if is_spectrum else "feature"

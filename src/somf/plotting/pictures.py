@@ -1,24 +1,25 @@
-"""Samples and atoms as something to look at: coloured pictures, and curves of few points."""
+"""Pictures and curves of patches and atoms, as arrays: colours, scales, numbers of points."""
 
 from typing import Any
 
 import numpy as np
 
+from somf.errors import ParameterError
 from somf.typing import Array
 
 STRETCH = (2, 98)
-"""Percentiles of a false colour that are shown as none and all of it."""
+"""Percentiles of a false colour that are drawn as 0 and 1."""
 
 
 def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, ...] | None:
-    """Return the shape in which atoms are pictures; None if they are none.
+    """Return the shape of an atom as a picture, or None if atoms are not pictures.
 
     Parameters
     ----------
     model : estimator or ndarray
-        An estimator that was fitted on `ImagePatches` remembers the shape as ``patch_shape_``.
+        An estimator that was fitted on `ImagePatches` has ``patch_shape_``.
     patch_shape : tuple of int or None
-        What the caller says, which counts for more.
+        The shape that the caller gives, which overrides that of the model.
     n_features : int
     """
     shape = getattr(model, "patch_shape_", None) if patch_shape is None else patch_shape
@@ -26,23 +27,25 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
         return None
     shape = tuple(int(size) for size in np.atleast_1d(shape))
     if len(shape) not in (2, 3) or min(shape) < 1 or np.prod(shape) != n_features:
-        raise ValueError(
-            "patch_shape must be (height, width) or (height, width, channels) with "
-            f"n_features={n_features} values in all, got {shape}."
+        raise ParameterError(
+            "patch_shape",
+            "be (height, width) or (height, width, channels) with "
+            f"n_features={n_features} values in all",
+            shape,
         )
     return shape
 
 
 def has_spectra(patch_shape: tuple[int, ...] | None) -> bool:
-    """Return whether patches have more channels than an eye can see."""
+    """Return whether patches have more than three channels."""
     return patch_shape is not None and len(patch_shape) == 3 and patch_shape[2] > 3
 
 
 def colors_of(patches: Array) -> Array:
     """Return the red, green and blue of patches, on the scale of the patches.
 
-    One or two channels are gray. More than three are taken for a spectrum: the means of its
-    first, middle and last third are blue, green and red.
+    One or two channels are gray. More than three are a spectrum: the means of its first, middle
+    and last third are blue, green and red.
 
     Parameters
     ----------
@@ -62,11 +65,11 @@ def colors_of(patches: Array) -> Array:
 
 
 def color_range(colors: Array, has_spectra: bool) -> tuple[Array, Array]:
-    """Return what is black and what is white, of shapes that fit to those of `colors`.
+    """Return the values that are drawn as 0 and as 1; they broadcast against `colors`.
 
-    Pictures of spectra share one scale for each colour, so that the same colour stands for the same
-    spectrum everywhere. If others have negative values, zero means something: they share a scale
-    on which it is in the middle. Else every picture has its own scale.
+    Pictures of spectra share one scale for each colour, so that the same colour is the same
+    spectrum everywhere. Other pictures with negative values share one scale with zero in the
+    middle. Otherwise each picture has its own scale.
 
     Parameters
     ----------
@@ -77,7 +80,7 @@ def color_range(colors: Array, has_spectra: bool) -> tuple[Array, Array]:
         low, high = np.percentile(colors, STRETCH, axis=(0, 1, 2))
     elif colors.min() < 0:
         peaks = np.abs(colors).max(axis=(1, 2, 3))
-        high = np.median(peaks[peaks > 0])  # one peak does not fade the others; half are clipped
+        high = np.median(peaks[peaks > 0])  # half are clipped; an outlier would darken all others
         low = -high
     else:
         low, high = (f(colors, axis=(1, 2, 3), keepdims=True) for f in (np.min, np.max))
@@ -92,7 +95,9 @@ def as_pictures(patches: Array) -> Array:
 
 
 def as_curves(samples: Array, n_points: int) -> Array:
-    """Return samples with at most so many values, each the one farthest from zero of its part.
+    """Return samples reduced to at most `n_points` values, so that curves keep their peaks.
+
+    A long sample is cut into parts. Each part becomes its value of largest magnitude.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Samples beside what a model makes of them."""
+"""Samples beside their reconstructions."""
 
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -36,12 +36,12 @@ def plot_reconstructions(
     ids: Any = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw samples, what the model makes of them, and the error, one sample per column.
+    """Draw samples, their reconstructions and the errors, one sample per column.
 
-    A picture and its reconstruction are drawn on the scale of the sample (spectra on that of all
-    samples), and the error on the same scale from black, which is none. Samples that are not
-    patches are drawn as curves, in gray with the reconstruction over it, and the error below. Over
-    a column is ‖x − Dα‖ / ‖x‖.
+    A picture and its reconstruction have the scale of the sample, or for spectra the scale of all
+    samples. The error has a scale of the same length, on which zero is black. Samples that are not
+    patches are curves in gray, with the reconstruction over them and the error below. The number
+    above a column is ‖x − Dα‖ / ‖x‖.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def plot_reconstructions(
     patch_shape : tuple of int, optional
         (height, width) or (height, width, channels); by default that of the model.
     n_samples : int
-        How many samples, evenly spaced, to draw.
+        How many samples to draw, evenly spaced.
     ids : array-like of int, optional
-        The samples to draw, instead.
+        The samples to draw; overrides `n_samples`.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

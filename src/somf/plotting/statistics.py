@@ -1,4 +1,4 @@
-"""The course of a fit, and how much atoms are used."""
+"""The history of a fit, and the usage of atoms."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from somf.errors import ParameterError
 from somf.inference.usage import usage_of
 from somf.plotting.arguments import given_or_new_axes
 
@@ -18,7 +19,7 @@ HISTORY_LABELS = {
     "compute_seconds": "seconds of computation",
     "wall_seconds": "seconds",
 }
-"""What `plot_history` may have on its horizontal axis."""
+"""Columns of ``history_`` that `plot_history` can draw the objective against, with labels."""
 
 
 def plot_history(
@@ -34,9 +35,9 @@ def plot_history(
     ----------
     model : estimator that was fitted with validation data, or its ``history_``
     x : {"compute_seconds", "wall_seconds", "n_samples_seen", "n_iter"}
-        What to draw it against.
+        The horizontal axis.
     label : str, optional
-        Name of the curve in a legend, where several are drawn on the same axes.
+        Name of the curve in a legend.
     ax : Axes, optional
         Where to draw; by default a new figure.
 
@@ -48,11 +49,14 @@ def plot_history(
         check_is_fitted(model)
     history = model if isinstance(model, Mapping) else model.history_
     if x not in HISTORY_LABELS:
-        raise ValueError(f"x must be one of {sorted(HISTORY_LABELS)}, got {x!r}.")
+        raise ParameterError("x", f"be one of {sorted(HISTORY_LABELS)}", x)
     if "objective" not in history:
-        raise ValueError(
-            f"history must have a column 'objective', got {sorted(history)}. "
-            "It is measured by fit(X, validation=...)."
+        raise ParameterError(
+            "history",
+            "have a column 'objective'",
+            history,
+            "It is measured by fit(X, validation=...).",
+            got=str(sorted(history)),
         )
     ax = given_or_new_axes(ax)
     ax.plot(history[x], history["objective"], marker="o", markersize=4, label=label)
@@ -64,13 +68,13 @@ def plot_history(
 def plot_usage(codes: Any, *, ax: "Axes | None" = None) -> "Axes":
     """Draw how many samples use each atom, most used first, and the density of the codes.
 
-    The density of codes, the fraction that is not zero, is the mean height of the bars. Where no
-    code is zero, as with a squared ℓ2 penalty, the bars are the mean sizes of codes.
+    The density is the fraction of the codes that is not zero, which is the mean height of the bars.
+    If no code is zero, as with a squared ℓ2 penalty, the bars are the mean magnitudes of the codes.
 
     Parameters
     ----------
     codes : ndarray or sparse matrix of shape (n_samples, n_components)
-        What `transform` returns.
+        The result of `transform`.
     ax : Axes, optional
         Where to draw; by default a new figure.
 

@@ -1,28 +1,31 @@
-"""Tiles in a grid on one pair of axes: many small pictures or curves, drawn at once."""
+"""A grid of tiles on one pair of axes: many small pictures or curves, drawn at once."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from somf.plotting.arguments import import_matplotlib
 from somf.typing import Array, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CURVE_POINTS = 256
-"""Points of a curve in a grid of curves."""
+"""The largest number of points of a curve in a grid."""
 
 CURVE_TILE = (60, 100)
-"""Height and width of a curve in a grid of curves."""
+"""Height and width of a curve in a grid."""
 
 PICTURE_SIDE = 60
-"""Pixels along a picture, at least: those of a small patch are repeated, so that frames, gaps and
-spectra have the same size beside any patch."""
+"""The smallest number of pixels along the longer side of a picture. Pixels of a small patch are
+repeated, so that frames, gaps and spectra have the same size for any patch."""
 
 LARGEST_FONT = 9
+"""The largest font size of the numbers of atoms, in points."""
 
 FAINT = "0.75"
+"""The light gray of lines in the background."""
 
 
 def grid_corners(n: int, height: int, width: int, n_columns: int | None) -> Ints:
@@ -35,7 +38,7 @@ def grid_corners(n: int, height: int, width: int, n_columns: int | None) -> Ints
 
 
 def zoomed(pictures: Array) -> tuple[Array, int]:
-    """Return pictures of at least `PICTURE_SIDE`, and the gap to be left around each."""
+    """Return pictures enlarged to at least `PICTURE_SIDE`, and the gap around each, in pixels."""
     side = max(pictures.shape[1:3])
     factor = -(-PICTURE_SIDE // side)
     return pictures.repeat(factor, axis=1).repeat(factor, axis=2), side * factor // 12
@@ -44,9 +47,9 @@ def zoomed(pictures: Array) -> tuple[Array, int]:
 def mosaic_of(
     pictures: Array, corners: Ints, tile: tuple[int, int], gap: int, frames: Array
 ) -> Array:
-    """Return one picture of all, each at the upper left of its tile, on white.
+    """Return one picture with all pictures, each at the upper left of its tile, on white.
 
-    Around a picture there is a gap, and half of it is a frame where one is given.
+    Around each picture is a gap. The inner half of the gap is a frame, if a colour is given.
     """
     _, height, width, _ = pictures.shape
     mosaic = np.ones((*corners.max(axis=0) + tile, 3))
@@ -69,27 +72,26 @@ def draw_curves(
     width: float = 0.8,
 ) -> None:
     """Draw every curve in its own tile, from `low` at the bottom to `high` at the top."""
-    from matplotlib.collections import LineCollection
-
+    collections = import_matplotlib("matplotlib.collections")
     if curves.shape[1] == 1:
         curves = curves.repeat(2, axis=1)  # one value is a level
     span = np.where(high > low, np.subtract(high, low), 1)
     y = corners[:, :1] + size[0] * (1 - (curves - low) / span)
     x = corners[:, 1:] + size[1] * np.linspace(0, 1, curves.shape[1])
     ax.add_collection(
-        LineCollection(list(np.stack([x, y], axis=2)), colors=colors, linewidths=width)
+        collections.LineCollection(list(np.stack([x, y], axis=2)), colors=colors, linewidths=width)
     )
 
 
 def show_tiles(ax: "Axes", corners: Ints, tile: tuple[int, int]) -> None:
-    """Let the axes show all tiles, and nothing else."""
+    """Set the limits of the axes so that they show exactly the tiles."""
     bottom, right = corners.max(axis=0) + tile
     ax.set_xlim(0, right)
     ax.set_ylim(bottom, 0)
 
 
 def draw_numbers(ax: "Axes", numbers: Ints, places: Array, height: float) -> None:
-    """Write a number at each place (y, x), as high as the room that is left for it."""
+    """Write a number at each place (y, x), in a font of at most the given height."""
     box = ax.get_window_extent()
     per_unit = [box.width / np.ptp(ax.get_xlim()), box.height / np.ptp(ax.get_ylim())]
     font = min(LARGEST_FONT, height * float(min(per_unit)) * 72 / ax.figure.dpi)
@@ -99,6 +101,5 @@ def draw_numbers(ax: "Axes", numbers: Ints, places: Array, height: float) -> Non
 
 def as_rgb(colors: Sequence[Any]) -> Array:
     """Return colours as an array of shape (n, 3)."""
-    from matplotlib.colors import to_rgb
-
+    to_rgb = import_matplotlib("matplotlib.colors").to_rgb
     return np.array([to_rgb(color) for color in colors]).reshape(-1, 3)

@@ -1,4 +1,4 @@
-"""A page that tells what a model is, in one file that needs nothing else."""
+"""A page about a model: one HTML file that needs no network."""
 
 from somf.report.page import write_report
 

@@ -1,7 +1,6 @@
-"""The atoms of a report: a button for each, with a picture, a curve, and what is known of it.
+"""The atoms of a report: each is a button with a picture, a curve and some facts.
 
-The size of the page is bounded: so many atoms, pixels and points of curves, and no more, however
-large the model.
+The numbers of atoms, pixels and points of curves are limited, and so is the size of the page.
 """
 
 import json
@@ -19,32 +18,42 @@ from somf.report.charts import number, rounded
 from somf.typing import Array, Ints
 
 MOST_ATOMS = 1024
+"""The largest number of atoms on a page."""
+
 MOST_PIXELS = 2**20
-"""Pixels of all pictures together: 32 x 32 for each of 1024 atoms."""
+"""The largest number of pixels of all pictures together: 32 x 32 for each of 1024 atoms."""
+
 LARGEST_SIDE = 128
-"""Pixels along the side of a picture."""
+"""The largest number of pixels along the side of a picture."""
+
 MOST_POINTS = 2**17
-"""Points of all curves together: 128 for each of 1024 atoms."""
+"""The largest number of points of all curves together: 128 for each of 1024 atoms."""
+
 LONGEST_CURVE = 256
-"""Points of one curve."""
+"""The largest number of points of one curve."""
+
 N_FEATURES_NAMED = 8
+"""How many features of largest weight are listed for an atom."""
+
 LONGEST_NAME = 60
+"""The largest number of characters of the name of a feature."""
+
 BOX = (1000, 500)
-"""Width and height of the box of a curve."""
+"""Width and height of a curve, in units of the SVG element."""
 
 
 def atom_list(
     model: Any, patch_shape: tuple[int, ...] | None, measurement: Measurement | None
 ) -> str:
-    """Return a list with an item for each atom, those that are used most first.
+    """Return an HTML list with an item for each atom, most used first.
 
     Parameters
     ----------
     model : fitted estimator
     patch_shape : tuple of int or None
-        The shape in which atoms are pictures, if they are.
+        The shape of an atom as a picture; None if atoms are curves.
     measurement : Measurement or None
-        What is known of usage, if anything is.
+        The usage of atoms, if there is data.
     """
     components = model.components_
     order = np.arange(len(components)) if measurement is None else measurement.order
@@ -75,7 +84,7 @@ def atom_list(
 
 
 def _known_of(atom: Array, j: int, measurement: Measurement | None) -> tuple[dict[str, Any], str]:
-    """Return what the page is told of an atom, and the most important of it in words."""
+    """Return the facts about an atom, for the script of the page, and the main one as text."""
     known = {
         "number": j,
         "norm": f"{np.linalg.norm(atom):.4g}",
@@ -91,7 +100,7 @@ def _known_of(atom: Array, j: int, measurement: Measurement | None) -> tuple[dic
 
 
 def _pictures(components: Array, patch_shape: tuple[int, ...] | None, order: Ints) -> list[str]:
-    """Return an image element for each atom; nothing where atoms are no pictures."""
+    """Return an image element for each atom; empty texts if atoms are not pictures."""
     if patch_shape is None:
         return [""] * len(order)
     side = min(LARGEST_SIDE, int(np.sqrt(MOST_PIXELS / len(order))))
@@ -107,7 +116,7 @@ def _pictures(components: Array, patch_shape: tuple[int, ...] | None, order: Int
 
 
 def _shrunk(pictures: Array, side: int) -> Array:
-    """Return pictures of at most so many pixels along a side, each the mean of those it covers."""
+    """Return pictures of at most `side` pixels along a side, each the mean of those it covers."""
     for axis in (1, 2):
         length = pictures.shape[axis]
         if length > side:
@@ -135,7 +144,7 @@ def png(picture: Array) -> bytes:
 def _curves(
     components: Array, patch_shape: tuple[int, ...] | None, order: Ints
 ) -> tuple[list[str], str]:
-    """Return an SVG curve for each atom, and what all of them have in the background."""
+    """Return an SVG curve for each atom, and the background that all of them share."""
     if patch_shape is not None and not has_spectra(patch_shape):
         return [""] * len(order), ""
     n_points = min(LONGEST_CURVE, MOST_POINTS // len(order))
@@ -179,7 +188,7 @@ def _line(curve: Array, low: float, high: float, kind: str) -> str:
 
 
 def _largest(atom: Array, names: Array | None) -> list[tuple[str, str]]:
-    """Return the features of largest weight, by their names if they have any, and the weights."""
+    """Return the names and weights of the features of largest weight."""
     n = min(N_FEATURES_NAMED, len(atom))
     largest = np.argpartition(-np.abs(atom), n - 1)[:n]
     largest = largest[np.argsort(-np.abs(atom[largest]), kind="stable")]

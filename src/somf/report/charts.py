@@ -1,4 +1,4 @@
-"""Charts as SVG, coloured by the style sheet of the page."""
+"""Charts as SVG; the style sheet of the page sets the colours."""
 
 from collections.abc import Sequence
 from html import escape
@@ -7,22 +7,40 @@ import numpy as np
 
 from somf.typing import Array
 
-WIDTH, HEIGHT = 400, 240
-LEFT, RIGHT, TOP, BOTTOM = 58, 12, 12, 42
-"""What is left around the plot for its labels."""
+WIDTH = 400
+"""The width of a chart."""
+
+HEIGHT = 240
+"""The height of a chart."""
+
+LEFT = 58
+"""The space left of the plot, for labels."""
+
+RIGHT = 12
+"""The space right of the plot."""
+
+TOP = 12
+"""The space above the plot."""
+
+BOTTOM = 42
+"""The space below the plot, for labels."""
 
 MOST_POINTS = 400
+"""The largest number of points of a line."""
+
+MOST_DOTS = 60
+"""The largest number of points that have a dot."""
 
 
 def line_chart(x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
-    """Return a chart of y against x, with a dot at every point that is not one of very many."""
+    """Return a chart of y against x, with a dot at each point unless there are many."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).round().astype(int))
     xs, ys = np.asarray(x, dtype=float)[kept], np.asarray(y, dtype=float)[kept]
     if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
         return '<p class="note">These records are not finite, so they are not drawn.</p>'
     frame = _Frame((xs.min(), xs.max()), _padded(ys))
     marks = f'<path class="line" d="{_path(frame.x(xs), frame.y(ys))}"/>'
-    if len(xs) <= 60:
+    if len(xs) <= MOST_DOTS:
         marks += "".join(
             f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="2.5">'
             f"<title>{number(a)}: {number(b)}</title></circle>"
@@ -34,7 +52,7 @@ def line_chart(x: Sequence[float], y: Sequence[float], x_label: str, y_label: st
 def bar_chart(
     heights: Array, x_label: str, y_label: str, *, first: int = 0, level: float | None = None
 ) -> str:
-    """Return a chart of one bar for each of the numbers from `first` on.
+    """Return a chart with one bar for each height; bars are numbered from `first` on.
 
     Parameters
     ----------
@@ -42,7 +60,7 @@ def bar_chart(
     x_label, y_label : str
     first : int
     level : float, optional
-        Where to draw a line across.
+        The height of a horizontal line.
     """
     top = max(float(heights.max()), 1e-300)
     frame = _Frame((first - 0.5, first + len(heights) - 0.5), (0, 1.05 * top))
@@ -56,19 +74,19 @@ def bar_chart(
 
 
 def number(value: float) -> str:
-    """Return a number as a person writes it."""
+    """Return a number as text for people."""
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
     return rounded(value, 4)
 
 
 def rounded(value: float, n_digits: int = 3) -> str:
-    """Return a number in so many digits, with a sign that is a minus."""
+    """Return a number with `n_digits` significant digits and a typographic minus."""
     return f"{value:.{n_digits}g}".replace("-", "−")
 
 
 class _Frame:
-    """The rectangle that a chart is drawn into, and its axes."""
+    """The rectangle and the axes of a chart."""
 
     def __init__(self, x_range: tuple[float, float], y_range: tuple[float, float]) -> None:
         self.x_range, self.y_range = _not_empty(x_range), _not_empty(y_range)

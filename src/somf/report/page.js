@@ -82,7 +82,7 @@
     if (event.key === "ArrowLeft") previous();
     if (event.key === "ArrowRight") next();
   });
-  // Escape closes a dialog by itself; the focus goes to the atom that was looked at last.
+  // Escape closes the dialog; the focus returns to the atom that was enlarged last.
   dialog.addEventListener("close", () => current.querySelector("button").focus());
 
   byId("copy").addEventListener("click", async () => {

@@ -1,4 +1,4 @@
-"""The page of a report: a template, a style sheet and a script, filled with what is known."""
+"""The page of a report: fills a template with the facts about a model."""
 
 import inspect
 import os
@@ -6,7 +6,6 @@ from base64 import b64encode
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -15,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.config import AUTO
 from somf.inference.measurement import Measurement
+from somf.persistence.atomic import atomic_write
 from somf.plotting import HISTORY_LABELS
 from somf.plotting.pictures import has_spectra, patch_shape_of
 from somf.report.atoms import MOST_ATOMS, atom_list
 from somf.report.charts import bar_chart, line_chart, number
 
 LONGEST_VALUE = 200
-"""Characters of a value that are shown."""
+"""The largest number of characters of the value of a parameter."""
 
 SORTING = """<div class="sorting" role="group" aria-label="Order of the atoms">
 <span>Sort by</span>
@@ -29,6 +29,7 @@ SORTING = """<div class="sorting" role="group" aria-label="Order of the atoms">
 <button type="button" data-key="size" aria-pressed="false">size of codes</button>
 <button type="button" data-key="number" aria-pressed="false">number</button>
 </div>"""
+"""The buttons that sort the atoms, on a page with data."""
 
 
 def write_report(
@@ -41,6 +42,8 @@ def write_report(
 ) -> None:
     """Write a page about a model: one HTML file that needs no network and no other file.
 
+    The write is atomic: a reader sees the old page or the new one.
+
     Parameters
     ----------
     model : fitted estimator
@@ -48,17 +51,17 @@ def write_report(
         The file to write; one that exists is replaced.
     data : array-like, sparse matrix, path or Source of shape (n_samples, n_features), optional
         Samples on which to measure the objective, the stationarity gap and the usage of atoms, in
-        one pass. Without them the page says what it cannot know.
+        one pass. Without data the page leaves these out.
     command : str, optional
-        What to type to repeat the fit; by default a line of Python.
+        The command line that repeats the fit; by default a line of Python.
     patch_shape : tuple of int, optional
-        (height, width) or (height, width, channels), if atoms are pictures; by default what the
-        model remembers of a fit on `ImagePatches`.
+        (height, width) or (height, width, channels), to draw atoms as pictures; by default
+        ``model.patch_shape_``, which a fit on `ImagePatches` sets.
 
     Notes
     -----
-    Whatever the size of the model, the page stays below six megabytes: at most 1024 atoms are
-    shown, those that are used most, with a million pixels in all.
+    The page is smaller than six megabytes for any model. It shows at most 1024 atoms, the most used
+    ones, with a million pixels in all.
     """
     check_is_fitted(model)
     shape = patch_shape_of(model, patch_shape, model.components_.shape[1])
@@ -82,7 +85,8 @@ def write_report(
         command=escape(command or _python(model)),
         version=escape(_version()),
     )
-    Path(path).write_text(page, encoding="utf-8")
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(page)
 
 
 def _file(name: str) -> str:
@@ -90,7 +94,7 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """Return what the page's security policy says of the only script and style that may run."""
+    """Return the hash of a script or style, by which the security policy of the page allows it."""
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
@@ -226,12 +230,12 @@ def _certificate(measurement: Measurement | None) -> str:
 
 
 def _parameters(model: Any) -> str:
-    """Return rows of a table: every parameter, and what was found or given besides."""
+    """Return the rows of the table of parameters, with the alpha found and how patches were cut."""
     changed = _changed(model)
     rows = [
         _row(name, _short(value), "" if name in changed else "default")
         for name, value in model.get_params(deep=False).items()
-        if name != "verbose"  # it says nothing of the model
+        if name != "verbose"  # it does not change the model
     ]
     if model.alpha == AUTO:
         rows.append(_row("alpha_", _short(model.alpha_), "found"))
@@ -260,7 +264,7 @@ def _literal(value: Any) -> str:
 
 
 def _changed(model: Any) -> dict[str, Any]:
-    """Return the parameters that are not what they are by default."""
+    """Return the parameters whose values are not the defaults."""
     signature = inspect.signature(type(model).__init__).parameters
     return {
         name: value
@@ -270,7 +274,7 @@ def _changed(model: Any) -> dict[str, Any]:
 
 
 def _python(model: Any) -> str:
-    """Return the fit as a line of Python, as far as the model knows it."""
+    """Return a line of Python that repeats the fit; the model does not store the data."""
     given = ", ".join(
         f"{name}={name if isinstance(value, np.ndarray) else _literal(value)}"
         for name, value in _changed(model).items()

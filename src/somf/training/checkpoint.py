@@ -18,7 +18,8 @@ import numpy as np
 
 from somf.algorithm.state import State
 from somf.errors import DamagedFileError, ParameterError
-from somf.persistence import modelfile, tensorfile
+from somf.persistence import modelfile
+from somf.persistence.atomic import remove_leftovers
 from somf.persistence.modelfile import Model
 from somf.scratch import scratch_zeros
 from somf.training.callbacks import Progress
@@ -175,7 +176,7 @@ class CheckpointManager:
         ParameterError
             If the file is no checkpoint, or that of another fit. It is left as it is.
         """
-        tensorfile.remove_leftovers(self.path)
+        remove_leftovers(self.path)
         damages: list[DamagedFileError] = []
         for path in (self.path, self.previous):
             if path.exists():

@@ -9,7 +9,7 @@ import numpy as np
 from somf.algorithm.initialization import initial_atoms, initial_state
 from somf.algorithm.state import State
 from somf.data import Loader, Source, as_source
-from somf.errors import ParameterError
+from somf.errors import DataError, ParameterError
 from somf.randomness import generator
 from somf.training.config import TrainingConfig
 from somf.typing import Array, Ints
@@ -62,8 +62,8 @@ def hold_out(source: Source, validation: Any, seed: int) -> Split:
         return Split(np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out]))
     other = as_source(validation)
     if other.shape[1] != p:
-        raise ParameterError(
-            "validation", f"have {p} features like X", validation, got=str(other.shape[1])
+        raise DataError(
+            f"validation must have {p} features like X, got {other.shape[1]}.", "validation"
         )
     return Split(all_ids, other, np.arange(other.shape[0]))
 

@@ -135,8 +135,8 @@ def test_the_data_of_an_envi_image_are_refused_with_the_name_of_their_header(tmp
 def test_arguments_that_do_not_apply_are_refused(tmp_path):
     np.save(tmp_path / "X.npy", X)
     X.tofile(tmp_path / "X.raw")
-    assert is_refused(tmp_path / "X.npy", "shape must be None", shape=(60, 8))
-    assert is_refused(tmp_path / "X.npy", "dataset must be None", dataset="X")
+    assert is_refused(tmp_path / "X.npy", "shape must not be given", shape=(60, 8))
+    assert is_refused(tmp_path / "X.npy", "dataset must not be given", dataset="X")
     assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", shape=(60, 8))
     assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", dtype=float)
     assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=(60, -8))
@@ -392,7 +392,7 @@ def test_a_zarr_group_must_hold_one_matrix_unless_a_dataset_is_named(tmp_path):
         group.create_array(name, shape=(4, 5), dtype=float)[:] = 1
     is_refused(tmp_path / "scans.zarr", "dataset must name one of the datasets .* a, b")
     is_refused(tmp_path / "scans.zarr", "dataset must be one of", dataset="c")
-    is_refused(tmp_path / "scans.zarr" / "a", "dataset must be None", dataset="c")
+    is_refused(tmp_path / "scans.zarr" / "a", "dataset must not be given", dataset="c")
     assert open_source(tmp_path / "scans.zarr", dataset="b").shape == (4, 5)
 
 

@@ -138,7 +138,7 @@ def test_an_image_among_several_is_chosen_by_name(tmp_path):
     assert ImagePatches(path, 3, dataset="scene").patch_shape == (3, 3, 4)
     with pytest.raises(FileRequestError, match=r"dataset must be one of .*x\.mat', got 'sea'"):
         ImagePatches(path, 3, dataset="sea")
-    with pytest.raises(FileRequestError, match=r"dataset must be None for .*y\.npy'"):
+    with pytest.raises(FileRequestError, match=r"dataset must not be given for .*y\.npy'"):
         ImagePatches(write_npy(tmp_path / "y.npy", CUBE), 3, dataset="scene")
 
 

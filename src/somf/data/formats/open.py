@@ -195,7 +195,8 @@ def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Arr
 
 def _check_applies(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
     if value is not None and not applies:
-        raise FileRequestError(path, name, f"be None for {path!r}", value, f"It is for {kinds}.")
+        rule = f"not be given for {path!r}"
+        raise FileRequestError(path, name, rule, value, f"It is for {kinds}.")
 
 
 def _how_to_open(path: str, kind: str) -> str:

@@ -43,7 +43,7 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
                 raise not_in_file(path, name, names)
             node = arrays[chosen]
         elif name is not None:
-            raise FileRequestError(path, "dataset", f"be None for the array {path!r}", name)
+            raise FileRequestError(path, "dataset", f"not be given for the array {path!r}", name)
         check_dimensions(path, node.shape, dimensions, name)
         # Some chunks may be missing, and read as the fill value, but not nearly all of them.
         check_claim(path, node.nbytes, node.nbytes_stored())

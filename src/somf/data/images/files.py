@@ -71,7 +71,7 @@ def open_image(
         )
     if dataset is not None and kind not in (*STORED, ".mat"):
         hint = "It is for HDF5, Zarr and .mat."
-        raise FileRequestError(name, "dataset", f"be None for {name!r}", dataset, hint)
+        raise FileRequestError(name, "dataset", f"not be given for {name!r}", dataset, hint)
     with guarded(name, f"an image of kind {kind}"):
         image, no_data = READERS[kind](name, dataset)
         _check(image)

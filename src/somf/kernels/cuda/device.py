@@ -41,11 +41,7 @@ def _find_device() -> Any:
         if torch.version.cuda
         else "this build of torch is for the CPU only. Install one with CUDA."
     )
-    raise MissingDeviceError(
-        f'device="cuda" needs an NVIDIA GPU, and torch finds none: {reason} '
-        'Choose device="cpu" to go on without.',
-        device="cuda",
-    )
+    raise MissingDeviceError("cuda", f"an NVIDIA GPU, and torch finds none: {reason}")
 
 
 DEVICE = _find_device()

@@ -1,4 +1,4 @@
-"""Runs as TOML files: options that come from one, and the file that repeats a run."""
+"""TOML files with the options of a command: read by --config, written beside each model."""
 
 import shlex
 import tomllib
@@ -9,16 +9,16 @@ import click
 import tomli_w
 
 import somf
-from somf.cli.files import replacing
+from somf.persistence.atomic import atomic_write
 
 HEAD = """\
-The run of somf {version} that wrote {output}. To repeat it, in the same folder:
+The options of somf {version} that wrote {output}. To repeat the run, in the same folder:
   {command}
 """
+"""The comment at the top of a file."""
 
 NOT_IN_FILES = ("config", "force", "quiet", "as_json", "help")
-"""Options that are not about the run."""
-
+"""Options that a file cannot have: they do not change the result."""
 
 VALUES: dict[type[Any], tuple[tuple[type, ...], str]] = {
     click.types.BoolParamType: ((bool,), "true or false"),
@@ -26,22 +26,25 @@ VALUES: dict[type[Any], tuple[tuple[type, ...], str]] = {
     click.types.FloatParamType: ((int, float), "a number"),
     click.types.FuncParamType: ((int, float, str), "a number or a text"),
 }
-"""What values in a file are, by the types of options; all others are texts."""
+"""Python types of values in a file, and their names, by the type of the option. All other options
+are texts."""
 
 
 def config_option(command: Any) -> Any:
-    """Give a command the option --config, a file that has values for all others."""
+    """Give a command the option --config, a file with values for the other options."""
     return click.option(
         "--config",
         type=click.Path(dir_okay=False),
+        metavar="FILE",
         is_eager=True,
-        callback=lambda ctx, _, path: None if path is None else _use(ctx, path),
-        help="TOML file with options (without dashes), which those on the command line override; "
-        "a finished run leaves one beside its output.",
+        callback=lambda ctx, _, path: None if path is None else _read(ctx, path),
+        help="TOML file with options, without their dashes. Options on the command line override "
+        "it. Each fit writes such a file beside the model.",
     )(command)
 
 
-def _use(ctx: click.Context, path: str) -> str:
+def _read(ctx: click.Context, path: str) -> str:
+    """Make the values in a file the defaults of a command."""
     try:
         with open(path, "rb") as file:
             values = tomllib.load(file)
@@ -65,7 +68,7 @@ def _use(ctx: click.Context, path: str) -> str:
 
 
 def _by_key(command: click.Command) -> dict[str, click.Parameter]:
-    """Return the parameters of a command by what they are called in a file."""
+    """Return the parameters of a command by their keys in a file."""
     return {
         max(parameter.opts, key=len).lstrip("-"): parameter
         for parameter in command.params
@@ -74,7 +77,7 @@ def _by_key(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def _broken_rule(parameter: click.Parameter, value: Any) -> str | None:
-    """Return what a value must be, if it is something else; how large it may be is asked later."""
+    """Return what a value must be if its type is wrong; its range is checked later."""
     kinds, rule = next(
         (accepted for kind, accepted in VALUES.items() if isinstance(parameter.type, kind)),
         ((str,), "a text"),
@@ -85,15 +88,15 @@ def _broken_rule(parameter: click.Parameter, value: Any) -> str | None:
     return None if type(value) in kinds else rule
 
 
-def write(path: str, command: click.Command, values: Mapping[str, Any]) -> None:
-    """Write the TOML that repeats a run.
+def write_config(path: str, command: click.Command, values: Mapping[str, Any]) -> None:
+    """Write the file that repeats a run.
 
     Parameters
     ----------
     path : str
     command : click.Command
     values : mapping
-        Of its parameters, by their names; None is not given.
+        Values of the parameters by their names; None means that an option is not given.
     """
     found = {
         key: _plain(values[str(parameter.name)])
@@ -103,17 +106,17 @@ def write(path: str, command: click.Command, values: Mapping[str, Any]) -> None:
     output, command_line = values["output"], command_to_repeat(path)
     head = HEAD.format(output=output, version=somf.__version__, command=command_line)
     comments = "".join(f"# {line}\n" for line in head.splitlines())  # names may have line breaks
-    with replacing(path) as name, open(name, "w", encoding="utf-8") as file:
+    with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
         file.write(comments + "\n" + tomli_w.dumps(found))
 
 
 def command_to_repeat(path: str) -> str:
-    """Return what to type to repeat the run of a TOML file."""
+    """Return the command line that repeats the run of a file."""
     return shlex.join(["somf", "fit", "--config", path, "--force"])
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as it would be written on a command line."""
+    """Return a value as it is written on a command line."""
     if not isinstance(value, tuple):
         return value
     is_size = all(isinstance(v, int) for v in value)

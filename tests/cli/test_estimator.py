@@ -1,4 +1,4 @@
-"""Options are the parameters of the estimators."""
+"""Every parameter of the estimators is an option."""
 
 import inspect
 import re
@@ -12,8 +12,9 @@ import click
 
 import somf
 from somf import MatrixFactorization
+from somf.cli.estimator import PROBLEMS, PYTHON_ONLY
 from somf.cli.fit import fit
-from somf.cli.parameters import FOR_PYTHON, PROBLEMS, documented, flag_of
+from somf.cli.options import documented, flag_of
 from somf.estimators import config
 from somf.estimators.loading import KINDS
 
@@ -22,7 +23,7 @@ OPTIONS = {parameter.name: parameter for parameter in fit.params}
 
 def test_every_parameter_of_every_estimator_is_an_option_of_fit():
     for kind in KINDS.values():
-        assert set(inspect.signature(kind).parameters) - set(FOR_PYTHON) <= OPTIONS.keys()
+        assert set(inspect.signature(kind).parameters) - set(PYTHON_ONLY) <= OPTIONS.keys()
 
 
 def test_every_problem_can_be_chosen():
@@ -55,7 +56,7 @@ def test_types_are_those_of_the_docstring():
     assert isinstance(OPTIONS["checkpoint"].type, click.Path)
 
 
-def test_names_are_those_that_people_would_type():
+def test_some_options_have_shorter_names():
     flags = {name: option.opts[0] for name, option in OPTIONS.items() if name != "data"}
     assert flags["n_components"] == flag_of("n_components") == "--components"
     assert (flags["alpha"], flags["code_density"]) == ("--alpha", "--density")
@@ -64,14 +65,14 @@ def test_names_are_those_that_people_would_type():
     assert flags["code_estimator"] == "--code-estimator"
 
 
-def test_what_is_not_given_is_left_to_the_estimator(somf_command):
+def test_an_option_that_is_not_given_has_the_default_of_the_estimator(somf_command):
     somf_command("fit rows.npy -o rows.somf")
     defaults = somf.DictionaryLearning().get_params()
     given = somf.load("rows.somf").get_params() | {"callbacks": ()}
     assert given == defaults | {"random_state": 0}
 
 
-def test_the_help_says_which_problems_have_an_option():
+def test_the_help_lists_the_problems_that_have_an_option():
     assert OPTIONS["l1_ratio"].help.endswith(
         "Only for --problem matrix-factorization.  [default: 1.0]"
     )
@@ -105,15 +106,15 @@ def test_initial_atoms_may_come_from_a_file(somf_command):
     somf_command("fit rows.npy --components 4 --init rows.somf -o more.somf")
     np.testing.assert_array_equal(somf.load("more.somf").init, model.components_)
     somf_command("fit rows.npy --init rows.somf -o wrong.somf", code=2)
-    assert "init must have n_components=100 rows, got 4" in " ".join(somf_command.errors.split())
+    assert "--init must have n_components=100 rows, got 4" in " ".join(somf_command.errors.split())
 
 
-def test_a_reduction_may_be_left_to_the_fit(somf_command):
+def test_reduction_may_be_auto(somf_command):
     somf_command("fit rows.npy --components 4 --reduction auto -o rows.somf")
     assert somf.load("rows.somf").reduction == "auto"
 
 
-def test_a_density_is_a_wish_for_alpha(somf_command):
+def test_a_density_determines_alpha(somf_command):
     result = somf_command.json("fit rows.npy --components 8 --density 0.2 -o rows.somf")
     model = somf.load("rows.somf")
     assert (model.alpha, model.code_density) == ("auto", 0.2)
@@ -126,25 +127,25 @@ def test_a_density_is_a_wish_for_alpha(somf_command):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--components 0", "Invalid value for --components: n_components must be at least 1"),
+        ("--components 0", "Error: --components must be at least 1, got 0."),
         ("--components many", "'many' is not a valid integer"),
-        ("--reduction 0.5", "reduction must be at least 1, or 'auto', got 0.5"),
+        ("--reduction 0.5", "--reduction must be at least 1, or 'auto', got 0.5"),
         ("--alpha some", "'some' is not a number or 'auto'"),
         ("--reduction much", "'much' is not a number or 'auto'"),
         ("--alpha 0.1 --density 0.2", "--alpha and --density exclude each other"),
-        ("--density 2", "Invalid value for --density: code_density must be strictly between"),
-        ("--problem sparse-pca --density 0.1", "alpha must be a number where l1_ratio is 0"),
+        ("--density 2", "--density must be strictly between"),
+        ("--problem sparse-pca --density 0.1", "--alpha must be a number where l1_ratio is 0"),
         ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
-        ("--init sample", "'sample' is not 'samples' or 'random', and no file"),
+        ("--init sample", "--init must be 'samples' or 'random' or a file, got 'sample'"),
         ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),
         ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
         ("--patches 0x3", "'0x3' is not of the form"),
         ("--wrong", "No such option"),
-        ("--validation nan", "Invalid value for '--validation': validation must be a fraction"),
+        ("--validation nan", "Invalid value for '--validation': It must be a fraction"),
         ("--validation 2", "Invalid value for '--validation'"),
         ("--validation -1", "Invalid value for '--validation'"),
-        ("--seed -1", "Invalid value for --seed: random_state must be at least 0"),
-        ("--seed 4294967296", "Invalid value for --seed"),
+        ("--seed -1", "--seed must be at least 0"),
+        ("--seed 4294967296", "--seed must be at least 0 and less than 2**32"),
         ("--problem pca", "'pca' is not one of"),
     ],
 )

@@ -1,0 +1,114 @@
+"""The estimator of a command line: every parameter of the estimators is an option."""
+
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from somf.algorithm.config import AUTO
+from somf.cli.options import Function, flag_of, option_for, with_options
+from somf.data.formats.npy import map_npy
+from somf.estimators.base import MatrixFactorization
+from somf.estimators.config import INITS, check_params
+from somf.estimators.loading import load
+from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
+from somf.typing import Array
+
+PROBLEMS: dict[str, type[MatrixFactorization]] = {
+    "dictionary-learning": DictionaryLearning,
+    "sparse-pca": SparsePCA,
+    "nmf": NMF,
+    "matrix-factorization": MatrixFactorization,
+}
+"""The estimator for each value of --problem."""
+
+PYTHON_ONLY = ("callbacks", "verbose")
+"""Parameters that are not options."""
+
+DEFAULT_SEED = 0
+"""The default of --seed. A command that is repeated gives the same result, and can resume from its
+checkpoint."""
+
+INIT_HELP = " FILE is a .npy file of atoms, or a model."
+"""What the help of --init adds: an array comes from a file."""
+
+
+def estimator_options(command: Function) -> Function:
+    """Give a command --problem, and an option for each parameter of the estimators."""
+    names = [n for n in inspect.signature(MatrixFactorization).parameters if n not in PYTHON_ONLY]
+    problem = click.option(
+        "--problem",
+        type=click.Choice(list(PROBLEMS)),
+        default="dictionary-learning",
+        show_default=True,
+        help="What to learn: dictionary-learning has sparse codes, sparse-pca sparse atoms, nmf "
+        "non-negative codes and atoms; matrix-factorization is the general problem.",
+    )
+    return with_options(problem, *map(_option, names))(command)
+
+
+def _option(name: str) -> Callable[[Function], Function]:
+    """Return the option for a parameter of the estimators."""
+    default = str(DEFAULT_SEED) if name == "random_state" else None
+    more_help = INIT_HELP if name == "init" else ""
+    return option_for(name, MatrixFactorization, default, more_help + _problems_with(name))
+
+
+def _problems_with(name: str) -> str:
+    """Return which problems have a parameter, unless all of them have it."""
+    having = [p for p, kind in PROBLEMS.items() if name in inspect.signature(kind).parameters]
+    return "" if len(having) == len(PROBLEMS) else f" Only for --problem {' and '.join(having)}."
+
+
+def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> MatrixFactorization:
+    """Return the estimator with the parameters of a command line.
+
+    Parameters
+    ----------
+    problem : str
+        One of `PROBLEMS`.
+    options : mapping
+        The other options of `estimator_options`; None means that an option is not given.
+    verbose : int
+
+    Raises
+    ------
+    ParameterError
+        If a parameter has a wrong value.
+    """
+    kind = PROBLEMS[problem]
+    given = {name: value for name, value in options.items() if value is not None}
+    given.setdefault("random_state", DEFAULT_SEED)
+    given = _resolve_density(given)
+    for name in given.keys() - set(inspect.signature(kind).parameters):
+        raise click.UsageError(f"{flag_of(name)} is not an option of --problem {problem}.")
+    if given.get("init", INITS[0]) not in INITS:
+        given["init"] = _read_atoms(given["init"])
+    estimator = kind(**given, verbose=verbose)
+    check_params(vars(estimator))
+    return estimator
+
+
+def _read_atoms(path: str) -> Array:
+    """Return the atoms in a file, of shape (n_components, n_features)."""
+    if not os.path.isfile(path):
+        words = " or ".join(map(repr, INITS))
+        raise click.UsageError(f"--init must be {words} or a file, got {path!r}.")
+    return map_npy(path) if path.lower().endswith(".npy") else load(path).components_
+
+
+def _resolve_density(given: dict[str, Any]) -> dict[str, Any]:
+    """Let --density imply --alpha auto; the command line overrides a configuration file."""
+    if "code_density" not in given:
+        return given
+    if given.get("alpha", AUTO) == AUTO:
+        return given | {"alpha": AUTO}
+    origin = click.get_current_context().get_parameter_source
+    if origin("alpha") == origin("code_density"):
+        raise click.UsageError("--alpha and --density exclude each other: each determines lambda.")
+    if origin("alpha") is ParameterSource.COMMANDLINE:
+        return {name: value for name, value in given.items() if name != "code_density"}
+    return given | {"alpha": AUTO}

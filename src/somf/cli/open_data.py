@@ -1,0 +1,151 @@
+"""Open the files of a command line as one source of samples."""
+
+import glob
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from somf.cli.data_options import DataOptions
+from somf.cli.options import flag_of
+from somf.cli.values import NONE
+from somf.data import ImagePatches, Source, open_source
+from somf.data.formats.kinds import IMAGES, STORED, envi_header_of, kind_of
+from somf.data.images.files import READERS
+from somf.errors import DamagedFileError, NotAMatrixError, ParameterError
+from somf.estimators.base import MatrixFactorization
+
+MATRICES = (".npy", ".npz", *STORED)
+"""Endings of files that may hold a matrix, and that store its shape and type."""
+
+PATCH_HINT = "add --patches 16x16, or another size"
+"""What to do with an image."""
+
+RAW_HINT = "For a file of raw numbers, add for example --raw-shape 1000x64 --raw-dtype float32."
+"""What to do with a file of an unknown kind."""
+
+PATCH_OPTIONS = ("stride", "center", "scale", "no_data", "mask")
+"""Options that need --patches."""
+
+MATRIX_OPTIONS = ("raw_shape", "raw_dtype", "transposed")
+"""Options that exclude --patches."""
+
+
+def expand_patterns(paths: Sequence[str]) -> list[str]:
+    """Return the files that patterns match; a name that matches no file is kept as it is."""
+    found = []
+    for path in paths:
+        matches = [] if os.path.exists(path) else sorted(glob.glob(path))
+        found += matches or [path]
+    return found
+
+
+def open_data(
+    paths: Sequence[str], options: DataOptions, model: MatrixFactorization | None = None
+) -> Source:
+    """Open files as one source of samples.
+
+    Parameters
+    ----------
+    paths : sequence of str
+    options : DataOptions
+    model : MatrixFactorization, optional
+        Patches are cut as they were for this model, unless the options say otherwise.
+    """
+    paths = expand_patterns(paths)
+    geometry = None if model is None else getattr(model, "patches_", None)
+    is_image = kind_of(paths[0]) in READERS and geometry is not None
+    if options.patches == NONE or (options.patches is None and not is_image):
+        _check_not_given(options, PATCH_OPTIONS, f"needs patches: {PATCH_HINT}")
+        return _open_rows(paths, options)
+    _check_not_given(options, MATRIX_OPTIONS, "is for matrices, not for --patches")
+    if len(paths) > 1:
+        raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
+    return _open_patches(paths[0], options, geometry or {})
+
+
+def _check_not_given(options: DataOptions, names: Sequence[str], reason: str) -> None:
+    for name in names:
+        if getattr(options, name) is not None:
+            raise click.UsageError(f"{flag_of(name)} {reason}.")
+
+
+def _open_patches(path: str, options: DataOptions, geometry: dict[str, Any]) -> ImagePatches:
+    """Open the patches of an image.
+
+    Parameters
+    ----------
+    path : str
+    options : DataOptions
+    geometry : dict
+        `ImagePatches.geometry` of the model; empty if there is none.
+    """
+
+    def setting(name: str, default: Any) -> Any:
+        given = getattr(options, name)
+        return geometry.get(name, default) if given is None else given
+
+    patch_size: Any = options.patches or geometry["patch_size"]
+    settings = {
+        "stride": setting("stride", 1),
+        "center": setting("center", True),
+        "scale": setting("scale", True),
+    }
+    # These belong to one file, and not to how patches are cut.
+    stored = geometry if _is_same_file(path, geometry.get("path")) else {}
+    for name in ("dataset", "mask"):
+        settings[name] = getattr(options, name) or stored.get(name)
+    if settings["mask"] == NONE:
+        settings["mask"] = None
+    try:
+        patches = ImagePatches(path, patch_size, **settings, no_data=options.no_data)
+        if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
+            # This file does not declare a no-data value, but the file of the model did.
+            patches = ImagePatches(path, patch_size, **settings, no_data=geometry["no_data"])
+    except ParameterError as error:
+        error.add_note(f"The image is {path!r}.")
+        raise
+    if patches.shape[0] == 0:
+        raise DamagedFileError(
+            f"{path!r} has no patch of {patch_size} in which all pixels have data."
+        )
+    return patches
+
+
+def _is_same_file(path: str, other: str | None) -> bool:
+    both_exist = other is not None and os.path.exists(path) and os.path.exists(other)
+    return both_exist and os.path.samefile(path, str(other))
+
+
+def _open_rows(paths: Sequence[str], options: DataOptions) -> Source:
+    """Open matrices, whose rows are the samples."""
+    is_raw = options.raw_shape is not None or options.raw_dtype is not None
+    for path in filter(os.path.isfile, paths):
+        _check_kind(path, is_raw)
+    if is_raw and (options.raw_shape is None or options.raw_dtype is None):
+        raise click.UsageError("--raw-shape and --raw-dtype must both be given.")
+    try:
+        return open_source(
+            paths[0] if len(paths) == 1 else list(paths),
+            dataset=options.dataset,
+            shape=options.raw_shape,
+            dtype=options.raw_dtype,
+            transposed=bool(options.transposed),
+        )
+    except NotAMatrixError as error:
+        files = ", ".join(map(repr, paths))
+        raise DamagedFileError(
+            f"{files} does not hold a matrix. If it is an image, {PATCH_HINT}."
+        ) from error
+
+
+def _check_kind(path: str, is_raw: bool) -> None:
+    """Raise an error if a file cannot hold a matrix."""
+    kind = kind_of(path)
+    if kind in IMAGES:
+        raise click.UsageError(f"{path!r} is an image: {PATCH_HINT}.")
+    if kind not in MATRICES and not is_raw:
+        header = envi_header_of(path)
+        image = "" if header is None else f"{header!r} is its ENVI header: name that file instead. "
+        raise click.UsageError(f"The kind of {path!r} is not known. {image}{RAW_HINT}")

@@ -1,0 +1,44 @@
+"""``somf score``: measure how well a model explains samples."""
+
+from typing import Any
+
+import click
+
+from somf.cli.command import command
+from somf.cli.console import Console, console_options
+from somf.cli.errors import naming_files
+from somf.cli.open_model import model_and_data_arguments, open_model_and_data
+
+
+@command(
+    "somf score scene.somf scene.npy",
+    "somf score rows.somf rows.npy --gap --json",
+)
+@click.option(
+    "--gap",
+    is_flag=True,
+    help="Compute also the stationarity gap. This needs more precise codes, and more time.",
+)
+@console_options
+@model_and_data_arguments(needs_data=True)
+def score(model: str, data: tuple[str, ...], gap: bool, console: Console, **options: Any) -> None:
+    """Measure how well MODEL explains DATA, and with how many atoms.
+
+    The objective is what a fit minimises, as a mean over the samples: lower is better. The
+    stationarity gap is how far the atoms are from a stationary point of the objective on DATA.
+    """
+    estimator, source = open_model_and_data(model, data, console, options)
+    with naming_files(data, source):
+        found = estimator.measure(source, with_gap=gap)
+    n_atoms = len(found.usage)
+    console.print_facts(
+        {
+            "samples": found.n_samples,
+            "objective": found.objective,
+            "density": found.density,
+            "atoms_per_sample": found.density * n_atoms,
+            "atoms_used": n_atoms - found.n_unused,
+            "atoms": n_atoms,
+            "stationarity_gap": found.stationarity_gap,
+        }
+    )
