@@ -116,7 +116,7 @@ class DeviceLoader(Loader):
         there.synchronize()
         return self._checked(rows, int(bad) == 0, ids)
 
-    def _prepare(self, ids: Ints, read: PieceReader) -> Any:
+    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:  # noqa: ARG002 (the device converts)
         X, positions = read(slice(0, len(ids)))
         with self._on_own_stream():
             if isinstance(X, np.ndarray):

@@ -22,8 +22,6 @@ SINGULAR = 1e-7
 STEPS_PER_ATOM = 4
 """Steps per atom of the dictionary after which the method gives up."""
 
-SOLVED, FAILED = 0, 1
-
 
 @jit
 def solve(
@@ -74,22 +72,20 @@ def solve(
     if m < 0:
         return False, factor
     slack = 8 * eps * math.sqrt(sq_norm)
-    last_removed, is_first = -1, True
+    is_first, is_stuck = True, False
     for _ in range(STEPS_PER_ATOM * k):
         if m > 0:
-            m, last_removed = _minimise(G, l1, l2, a, g, support, m, step, factor, last_removed)
+            m, is_stuck = _minimise(G, l1, l2, a, g, support, m, step, factor)
             for i in range(m):
                 if not abs(a[support[i]]) <= bound:
                     return False, factor
         entering = _most_violated(G, g, a, l1 + slack, l2, positive)
-        if entering < 0:
+        if entering < 0 or is_stuck:
             return True, factor
         if tol > 0 and not is_first:
             objective, gap = certificate(G, beta, g, a, sq_norm, l1, l2, positive)
             if gap <= tol * objective + eps * sq_norm:
                 return True, factor
-        if entering == last_removed:  # rounding alone moves it in and out
-            return True, factor
         if m == len(factor):
             factor = _grown(factor)
         if not _append(G, l2, support, m, entering, factor):
@@ -104,7 +100,10 @@ def solve(
 def _warm_start(
     G: Array, beta: Array, l2: float, a: Array, g: Array, support: Ints, factor: Array
 ) -> tuple[int, Array]:
-    """Set `g`, the support and its factor from a code; return the size of the support, −1 if bad."""
+    """Set `g`, the support and its factor from a code.
+
+    Return the size of the support, or −1 if its atoms depend on each other.
+    """
     for j in range(len(beta)):
         g[j] = beta[j]
     m = 0
@@ -146,12 +145,13 @@ def _minimise(
     m: int,
     step: Array,
     factor: Array,
-    last_removed: int,
-) -> tuple[int, int]:
+) -> tuple[int, bool]:
     """Minimise over the support with fixed signs; an atom that reaches zero leaves the support.
 
-    Return the size of the support, and the atom that has left it last.
+    Return the size of the support, and whether the atom that had entered last has left it without a
+    step: then rounding alone had made it enter.
     """
+    is_stuck = False
     while m > 0:
         for i in range(m):
             j = support[i]
@@ -161,8 +161,8 @@ def _minimise(
         length, blocking = 1.0, -1
         for i in range(m):
             j = support[i]
-            if a[j] == 0 and step[i] * g[j] <= 0:  # it has entered for nothing but rounding
-                length, blocking = 0.0, i
+            if a[j] == 0 and step[i] * g[j] <= 0:
+                length, blocking, is_stuck = 0.0, i, True
             elif a[j] * (a[j] + step[i]) < 0 and -a[j] / step[i] < length:
                 length, blocking = -a[j] / step[i], i
         for i in range(m):
@@ -175,12 +175,11 @@ def _minimise(
                     g[n] -= change * G[j, n]
         if blocking < 0:
             break
-        last_removed = support[blocking]
         _remove(factor, m, blocking)
         for i in range(blocking, m - 1):
             support[i] = support[i + 1]
         m -= 1
-    return m, last_removed
+    return m, is_stuck
 
 
 @jit

@@ -18,7 +18,7 @@ _POINTERS = types.void(*[types.intp] * 13)
 
 
 def _external(kind: str) -> Any:
-    """Make a BLAS routine known to compiled code, by a name, so that Numba can cache its callers."""
+    """Give compiled code a name for a BLAS routine; Numba can cache what goes by a name."""
     symbol = f"somf_{kind}gemm"
     address = get_cython_function_address("scipy.linalg.cython_blas", f"{kind}gemm")
     llvmlite.binding.add_symbol(symbol, address)
@@ -45,10 +45,10 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
 
 
 @overload(add_product)
-def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
+def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     gemm = _sgemm if C.dtype == types.float32 else _dgemm
 
-    def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
+    def add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
         # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
         sizes = np.empty(6, np.int32)
         sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]

@@ -18,6 +18,11 @@ Function = TypeVar("Function", bound=Callable[..., object])
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered; NaN and infinity keep their meaning."""
 
+ONLY_PRANGE = dict.fromkeys(
+    ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False
+) | {"prange": True}
+"""What Numba makes parallel: loops over `prange`, and no array expression by its own choice."""
+
 
 def jit(function: Function, *, parallel: bool = False) -> Function:
     """Compile a function that releases the GIL and may reorder floating-point sums.
@@ -31,7 +36,11 @@ def jit(function: Function, *, parallel: bool = False) -> Function:
     parallel : bool
         Whether threads share its loops over `prange`.
     """
-    options = {"nogil": True, "parallel": parallel, "fastmath": FASTMATH}
+    options = {
+        "nogil": True,
+        "parallel": ONLY_PRANGE if parallel else False,
+        "fastmath": FASTMATH,
+    }
     try:
         compiled: Function = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba has looked for a folder when the function was defined

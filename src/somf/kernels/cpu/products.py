@@ -32,8 +32,8 @@ def _correlate(X: Array, D: Array, pieces: Array, edges: Array, parts: Array, be
     for t in prange(len(parts)):
         factor = 0.0
         for n in range(edges[t], edges[t + 1]):
-            rows = slice(pieces[n, 0], pieces[n, 1])
-            add_product(X[:, rows], False, D[rows], factor, parts[t])
+            start, stop = pieces[n, 0], pieces[n, 1]
+            add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
             factor = 1.0
         if factor == 0.0:
             parts[t] = 0
@@ -101,7 +101,7 @@ def combine(weights: Array, grams: Array) -> Array:
     """See `Kernels.combine`."""
     m, (R, k, _) = len(weights), grams.shape
     if m == R == 1:
-        return grams if weights[0, 0] == 1 else weights[0, 0] * grams
+        return grams if weights[0, 0] == 1 else np.asarray(weights[0, 0] * grams)
     combined = np.empty((m, k * k), dtype=grams.dtype)
     threads = threads_for(2.0 * m * grams.size)
     weights = np.ascontiguousarray(weights)
@@ -113,9 +113,9 @@ def combine(weights: Array, grams: Array) -> Array:
 def _combine(weights: Array, grams: Array, n_parts: int, combined: Array) -> None:
     n_columns = grams.shape[1]
     for t in prange(n_parts):
-        columns = slice(n_columns * t // n_parts, n_columns * (t + 1) // n_parts)
-        if columns.stop > columns.start:
-            add_product(weights, False, grams[:, columns], 0.0, combined[:, columns])
+        start, stop = n_columns * t // n_parts, n_columns * (t + 1) // n_parts
+        if stop > start:
+            add_product(weights, False, grams[:, start:stop], 0.0, combined[:, start:stop])
 
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
@@ -173,13 +173,11 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
 
 
 @region
-def _accumulate(
-    B: Array, X: Array, code: Array, decay: float, pieces: Array, edges: Array
-) -> None:
+def _accumulate(B: Array, X: Array, code: Array, decay: float, pieces: Array, edges: Array) -> None:
     for t in prange(len(edges) - 1):
         for n in range(edges[t], edges[t + 1]):
-            rows = slice(pieces[n, 0], pieces[n, 1])
-            add_product(X[:, rows], True, code, decay, B[rows])
+            start, stop = pieces[n, 0], pieces[n, 1]
+            add_product(X[:, start:stop], True, code, decay, B[start:stop])
 
 
 @region
@@ -211,7 +209,7 @@ def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     pieces, edges, _ = shares(rows, threads.count)
     parts, norms = np.zeros((threads.count, 1, D.shape[1])), np.empty((1, D.shape[1]))
     _atom_norms(threads.count, D, pieces, edges, ball.l1_ratio, parts, norms)
-    return norms[0].astype(D.dtype)
+    return np.asarray(norms[0].astype(D.dtype))
 
 
 @region

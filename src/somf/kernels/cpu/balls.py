@@ -1,0 +1,294 @@
+"""The dictionary update in every ball but the ℓ2 ball: sparse, elastic-net, non-negative atoms.
+
+Atoms are projected one after the other, and a projection couples all rows by one number, the
+multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So there is one
+parallel region per atom: the threads finish the atom before, given its θ, and sum up what the θ of
+this one depends on. For θ, only entries above a lower bound of it matter, which are few in a sparse
+atom; the threads collect them, and one thread solves for θ.
+"""
+
+import math
+
+import numpy as np
+from numba import prange
+
+from somf.kernels.cpu.blas import add_product
+from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.threads import Threads
+from somf.penalties import AtomBall
+from somf.typing import Array, Ints, Slices
+
+ATOMS_PER_PANEL = 16
+"""Atoms of a block: a multiple of the tile of BLAS."""
+
+SAFETY = 0.75
+"""A thread leaves out entries below this fraction of its own estimate of θμ."""
+
+
+def update_panel(
+    D: Array,
+    B: Array,
+    C: Array,
+    rows: Slices,
+    usable: Array,
+    budget: Array,
+    ball: AtomBall,
+    threads: Threads,
+) -> None:
+    """Do what `Kernels.update_atoms` says, in any ball.
+
+    Parameters
+    ----------
+    D : ndarray of shape (p, k), overwritten
+    B : ndarray of shape (p, k)
+    C : ndarray of shape (k, k)
+    rows : tuple of slices
+    usable : ndarray of bool of shape (k,)
+        Whether the atom is updated; the others stay.
+    budget : ndarray of shape (k,)
+    ball : AtomBall
+    threads : Threads
+    """
+    pieces, edges, q = shares(rows, threads.count)
+    m = min(ATOMS_PER_PANEL, len(C))
+    atoms = threads.buffer("atoms", (m, q), D.dtype)
+    moved = threads.buffer("moved", (m, q), D.dtype)
+    sizes = threads.buffer("sizes", (q,), D.dtype)
+    _update(
+        threads.count,
+        D,
+        B,
+        C,
+        usable,
+        budget.astype(np.float64),
+        pieces,
+        edges,
+        ball.l1_ratio,
+        ball.positive,
+        atoms,
+        moved,
+        sizes,
+    )
+
+
+@region
+def _update(
+    D: Array,
+    B: Array,
+    C: Array,
+    usable: Array,
+    budget: Array,
+    pieces: Ints,
+    edges: Ints,
+    mu: float,
+    positive: bool,
+    atoms: Array,
+    moved: Array,
+    sizes: Array,
+) -> None:
+    """Do the Gauss–Seidel pass; `atoms` and `moved` (m, q) and `sizes` (q,) are buffers.
+
+    `moved` holds (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and
+    the new atom minus the old one after it.
+    """
+    k, width, n_threads = len(C), len(atoms), len(edges) - 1
+    columns = _columns(pieces, edges)
+    counts, facts = np.zeros(n_threads, np.int64), np.zeros((n_threads, 3))
+    for first in range(0, k, width):
+        m = min(width, k - first)
+        C_J = np.ascontiguousarray(C[first : first + m])
+        for t in prange(n_threads):
+            for n in range(edges[t], edges[t + 1]):
+                _read_panel(D, B, C_J, first, pieces[n], atoms, moved)
+        before, cut, scale = -1, 0.0, 1.0
+        for j in range(m):
+            if not usable[first + j]:
+                moved[j] = 0
+                continue
+            radius = budget[first + j]
+            for t in prange(n_threads):
+                start, stop = columns[t], columns[t + 1]
+                if before >= 0:
+                    _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
+                _set_point(atoms[:, start:stop], moved[:, start:stop], C_J, first, j, positive)
+                u, share = moved[j, start:stop], radius / n_threads
+                counts[t] = _collect(u, share, mu, sizes[start:stop], facts[t])
+            cut, scale = _multiplier(moved[j], columns, counts, facts, radius, mu, sizes)
+            before = j
+        for t in prange(n_threads):
+            start, stop = columns[t], columns[t + 1]
+            if before >= 0:
+                _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
+            for n in range(edges[t], edges[t + 1]):
+                _write_panel(D, first, m, pieces[n], atoms)
+
+
+@jit
+def _columns(pieces: Ints, edges: Ints) -> Ints:
+    """Return where in a panel the columns of every thread begin, and where the last ones end."""
+    columns = np.zeros(len(edges), np.int64)
+    for t in range(1, len(edges)):
+        columns[t] = columns[t - 1]
+        for n in range(edges[t - 1], edges[t]):
+            columns[t] += pieces[n, 1] - pieces[n, 0]
+    return columns
+
+
+@jit
+def _read_panel(
+    D: Array, B: Array, C_J: Array, first: int, piece: Ints, atoms: Array, moved: Array
+) -> None:
+    """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
+    m, n_rows = len(C_J), piece[1] - piece[0]
+    D_rows, B_rows = D[piece[0] : piece[1]], B[piece[0] : piece[1]]
+    product = np.empty((n_rows, m), D.dtype)
+    C_T = np.ascontiguousarray(C_J.T)
+    add_product(D_rows, False, C_T, 0.0, product)
+    for row in range(n_rows):
+        for j in range(m):
+            atoms[j, piece[2] + row] = D_rows[row, first + j]
+            moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+
+
+@jit
+def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> None:
+    """Set D_J to `atoms` transposed on some rows."""
+    for row in range(piece[1] - piece[0]):
+        for j in range(m):
+            D[piece[0] + row, first + j] = atoms[j, piece[2] + row]
+
+
+@jit
+def _set_point(atoms: Array, moved: Array, C_J: Array, first: int, j: int, positive: bool) -> None:
+    """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be."""
+    u, curvature = moved[j], C_J[j, first + j]
+    for i in range(j):
+        coupling = C_J[i, first + j]
+        if coupling != 0:
+            row = moved[i]
+            for n in range(len(u)):
+                u[n] -= coupling * row[n]
+    atom = atoms[j]
+    for n in range(len(u)):
+        u[n] = atom[n] + u[n] / curvature
+    if positive:
+        for n in range(len(u)):
+            u[n] = max(u[n], 0)
+
+
+@jit
+def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> int:
+    """Sum up a part of a point, and collect its entries that may stay above θμ.
+
+    The θ of this part alone, with its share of the radius, tells which these are, nearly.
+
+    Parameters
+    ----------
+    u : ndarray of shape (q,)
+    radius : float
+        The share of this part.
+    mu : float
+    sizes : ndarray of shape (q,), overwritten
+        Begins with the collected |u|.
+    facts : ndarray of shape (3,), overwritten
+        Σ|u|, Σu², and the size up to which entries were left out.
+
+    Returns
+    -------
+    count : int
+        How many were collected.
+    """
+    l1, l2, count = 0.0, 0.0, 0
+    for n in range(len(u)):
+        l1 += abs(u[n])
+        l2 += u[n] * u[n]
+    facts[0], facts[1], facts[2] = l1, l2, 0.0
+    if mu == 0.0 or radius <= 0.0:
+        return 0
+    for n in range(len(u)):
+        if u[n] != 0:
+            sizes[count] = abs(u[n])
+            count += 1
+    theta, _ = _solve_multiplier(sizes.copy()[:count], count, radius, mu)
+    facts[2] = SAFETY * theta * mu
+    kept = 0
+    for n in range(count):
+        if sizes[n] > facts[2]:
+            sizes[kept] = sizes[n]
+            kept += 1
+    return kept
+
+
+@jit
+def _multiplier(
+    u: Array, columns: Ints, counts: Ints, facts: Array, radius: float, mu: float, sizes: Array
+) -> tuple[float, float]:
+    """Return what a projection subtracts from the size of every entry, and the factor after that.
+
+    If an entry that was left out turns out to matter, all of `u` are collected.
+    """
+    c = 1.0 - mu
+    l1, l2, left_out = 0.0, 0.0, 0.0
+    for t in range(len(facts)):
+        l1, l2 = l1 + facts[t, 0], l2 + facts[t, 1]
+        left_out = max(left_out, facts[t, 2])
+    if radius <= 0.0:
+        return 0.0, 0.0
+    if mu * l1 + c * l2 <= radius:
+        return 0.0, 1.0
+    if mu == 0.0:
+        return 0.0, math.sqrt(radius / l2)
+    count = 0
+    for t in range(len(facts)):
+        for n in range(columns[t], columns[t] + counts[t]):
+            sizes[count] = sizes[n]
+            count += 1
+    theta, _ = _solve_multiplier(sizes, count, radius, mu)
+    if theta * mu < left_out:
+        count = 0
+        for n in range(len(u)):
+            if u[n] != 0:
+                sizes[count] = abs(u[n])
+                count += 1
+        theta, _ = _solve_multiplier(sizes, count, radius, mu)
+    return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
+
+
+@jit
+def _solve_multiplier(support: Array, count: int, radius: float, mu: float) -> tuple[float, int]:
+    """Return θ, and how many entries stay; `support`, the sizes of entries, is overwritten.
+
+    `AtomBall.project` has the derivation: entries that fall to zero are dropped until none does.
+    """
+    c, theta = 1.0 - mu, 0.0
+    while count > 0:
+        l1, l2 = 0.0, 0.0
+        for n in range(count):
+            l1 += support[n]
+            l2 += support[n] * support[n]
+        excess = mu * l1 + c * l2 - radius
+        if excess <= 0:
+            break
+        rhs = excess / (count * mu**2 + 4 * radius * c)
+        theta = 2 * rhs / (1 + math.sqrt(1 + 4 * c * rhs))
+        kept = 0
+        for n in range(count):
+            if support[n] > theta * mu:
+                support[kept] = support[n]
+                kept += 1
+        if kept == count:
+            break
+        count = kept
+    return theta, count
+
+
+@jit
+def _finish(atom: Array, moved: Array, cut: float, scale: float) -> None:
+    """Project a point that is in `moved`: the new atom goes to `atom`, its change to `moved`."""
+    for n in range(len(atom)):
+        u = moved[n]
+        new = atom.dtype.type(math.copysign(max(abs(u) - cut, 0.0) * scale, u))
+        moved[n] = new - atom[n]
+        atom[n] = new
