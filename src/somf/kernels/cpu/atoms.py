@@ -11,7 +11,7 @@ import numpy as np
 from numba import prange
 
 from somf.kernels.cpu.balls import update_panel
-from somf.kernels.cpu.blas import add_product
+from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import shares
@@ -115,8 +115,7 @@ def _fill_panel(
         for j in range(m):
             P[row, j] = D[at, first + j]
             P[row, m + j] = (B[at, first + j] - P[row, m + j]) * inverse[first + j]
-    P_J = P[:, : 2 * m]
-    add_product(P_J, True, P_J, 1.0, gram[: 2 * m, : 2 * m])
+    add_gram(P[:, : 2 * m], 1.0, gram[: 2 * m, : 2 * m])
 
 
 @jit
@@ -127,6 +126,7 @@ def _sum_of(grams: Array, size: int) -> Array:
         for i in range(size):
             for j in range(size):
                 K[i, j] += grams[t, i, j]
+    mirror(K)
     return K
 
 

@@ -12,20 +12,19 @@ import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, overload
 
+from somf.kernels.cpu.jit import jit
 from somf.typing import Array
 
-_POINTERS = types.void(*[types.intp] * 13)
 
-
-def _external(kind: str) -> Any:
+def _external(routine: str, n_arguments: int) -> Any:
     """Give compiled code a name for a BLAS routine; Numba can cache what goes by a name."""
-    symbol = f"somf_{kind}gemm"
-    address = get_cython_function_address("scipy.linalg.cython_blas", f"{kind}gemm")
-    llvmlite.binding.add_symbol(symbol, address)
-    return types.ExternalFunction(symbol, _POINTERS)
+    address = get_cython_function_address("scipy.linalg.cython_blas", routine)
+    llvmlite.binding.add_symbol(f"somf_{routine}", address)
+    return types.ExternalFunction(f"somf_{routine}", types.void(*[types.intp] * n_arguments))
 
 
-_sgemm, _dgemm = _external("s"), _external("d")
+_sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
+_ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
 
 
 def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
@@ -78,3 +77,54 @@ def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  #
         )
 
     return add_product
+
+
+def add_gram(A: Array, beta: float, C: Array) -> None:
+    """Do C ← beta C + AᵀA on and above the diagonal; for compiled functions only.
+
+    Parameters
+    ----------
+    A : ndarray of shape (q, m)
+    beta : float
+    C : ndarray of shape (m, m), overwritten
+        What is below the diagonal stays; see `mirror`.
+    """
+    raise NotImplementedError("only compiled functions can call this")  # the overload is called
+
+
+@overload(add_gram)
+def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+    syrk = _ssyrk if C.dtype == types.float32 else _dsyrk
+
+    def add_gram(A: Any, beta: Any, C: Any) -> Any:
+        sizes = np.empty(4, np.int32)
+        sizes[0], sizes[1] = A.shape[1], A.shape[0]
+        sizes[2] = max(A.strides[0] // A.itemsize, 1)
+        sizes[3] = max(C.strides[0] // C.itemsize, 1)
+        letters = np.empty(2, np.uint8)
+        letters[0], letters[1] = 76, 78  # L (above the diagonal, by rows) and N
+        factors = np.empty(2, C.dtype)
+        factors[0], factors[1] = 1, beta
+        size, letter, factor = sizes.ctypes.data, letters.ctypes.data, factors.ctypes.data
+        syrk(
+            letter,
+            letter + 1,
+            size,
+            size + 4,
+            factor,
+            A.ctypes.data,
+            size + 8,
+            factor + factors.itemsize,
+            C.ctypes.data,
+            size + 12,
+        )
+
+    return add_gram
+
+
+@jit
+def mirror(C: Array) -> None:
+    """Copy what is above the diagonal below it."""
+    for i in range(len(C)):
+        for j in range(i):
+            C[i, j] = C[j, i]

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from numba import prange
 
-from somf.kernels.cpu.blas import add_product
+from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import shares
@@ -90,11 +90,12 @@ def _gram(D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None
         factor = 0.0
         for n in range(edges[t], edges[t + 1]):
             D_t = D[pieces[n, 0] : pieces[n, 1]]
-            add_product(D_t, True, D_t, factor, parts[t])
+            add_gram(D_t, factor, parts[t])
             factor = 1.0
         if factor == 0.0:
             parts[t] = 0
     _add_parts(parts, G)
+    mirror(G)
 
 
 def combine(weights: Array, grams: Array) -> Array:
