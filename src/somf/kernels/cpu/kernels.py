@@ -1,8 +1,8 @@
 """The kernels on the CPU: BLAS for matrix products, Numba for sequential loops.
 
-A thread pool divides the rows, which are features or samples (see `somf.kernels.cpu.threads`).
-Numba functions are serial and release the GIL. They are compiled once per type and cached on disk.
-Floating-point sums may be reordered; NaN and infinity keep their meaning.
+Threads share the rows, which are features or samples, in parallel regions (see `regions`), and call
+BLAS from inside them. Functions are compiled once per type and cached on disk. Floating-point sums
+may be reordered; NaN and infinity keep their meaning.
 """
 
 from somf.kernels.cpu.atoms import update_atoms

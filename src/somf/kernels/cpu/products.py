@@ -129,7 +129,7 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
         _square(threads.count, X, pieces, edges, parts, total)
     else:
         _square_sparse(threads.count, *_csc(X), pieces, edges, parts, total)
-    return total[0]
+    return np.asarray(total[0])
 
 
 @region
