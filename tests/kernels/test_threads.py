@@ -27,8 +27,12 @@ def blas_threads():
 @pytest.fixture
 def two_blas_threads():
     """Let BLAS have two threads, however few cores there are."""
-    with _blas().limit(limits=2):
-        yield
+    before = [library.get_num_threads() for library in _blas().lib_controllers]
+    for library in _blas().lib_controllers:
+        library.set_num_threads(2)
+    yield
+    for library, count in zip(_blas().lib_controllers, before, strict=True):
+        library.set_num_threads(count)
 
 
 def test_little_work_is_done_by_one_thread():

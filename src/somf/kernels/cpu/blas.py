@@ -51,9 +51,10 @@ def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  #
         # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
         sizes = np.empty(6, np.int32)
         sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]
-        sizes[3] = max(B.strides[0] // B.itemsize, 1)
-        sizes[4] = max(A.strides[0] // A.itemsize, 1)
-        sizes[5] = max(C.strides[0] // C.itemsize, 1)
+        # The distance between rows; of a single row it may be anything.
+        sizes[3] = max(B.strides[0] // B.itemsize, B.shape[1], 1)
+        sizes[4] = max(A.strides[0] // A.itemsize, A.shape[1], 1)
+        sizes[5] = max(C.strides[0] // C.itemsize, C.shape[1], 1)
         transposed = np.empty(2, np.uint8)
         transposed[0] = 78  # N
         transposed[1] = 84 if transpose_A else 78  # T or N
@@ -99,8 +100,8 @@ def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     def add_gram(A: Any, beta: Any, C: Any) -> Any:
         sizes = np.empty(4, np.int32)
         sizes[0], sizes[1] = A.shape[1], A.shape[0]
-        sizes[2] = max(A.strides[0] // A.itemsize, 1)
-        sizes[3] = max(C.strides[0] // C.itemsize, 1)
+        sizes[2] = max(A.strides[0] // A.itemsize, A.shape[1], 1)
+        sizes[3] = max(C.strides[0] // C.itemsize, C.shape[1], 1)
         letters = np.empty(2, np.uint8)
         letters[0], letters[1] = 76, 78  # L (above the diagonal, by rows) and N
         factors = np.empty(2, C.dtype)

@@ -16,12 +16,13 @@ from somf.typing import Array, Matrix, Slices
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
     b, k = X.shape[0], D.shape[1]
+    D = by_rows(D)
     threads = threads_for(2.0 * b * k * _count(rows))
     pieces, edges, _ = shares(rows, threads.count)
     parts = threads.buffer("beta", (threads.count, b, k), D.dtype)
     beta = np.empty((b, k), dtype=D.dtype)
     if isinstance(X, np.ndarray):
-        _correlate(threads.count, X, D, pieces, edges, parts, beta)
+        _correlate(threads.count, by_rows(X), D, pieces, edges, parts, beta)
     else:
         _correlate_sparse(threads.count, *_csc(X), D, pieces, edges, parts, beta)
     return beta
@@ -75,7 +76,7 @@ def _correlate_sparse(
 
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
-    k = D.shape[1]
+    k, D = D.shape[1], by_rows(D)
     threads = threads_for(2.0 * k * k * _count(rows))
     pieces, edges, _ = shares(rows, threads.count)
     parts = threads.buffer("gram", (threads.count, k, k), D.dtype)
@@ -168,7 +169,7 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     pieces, edges, _ = shares((slice(0, len(B)),), threads.count)
     code = np.ascontiguousarray(code)
     if isinstance(X, np.ndarray):
-        _accumulate(threads.count, B, X, code, decay, pieces, edges)
+        _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
     else:
         _accumulate_sparse(threads.count, B, *_csc(X), code, decay, pieces, edges)
 
@@ -224,6 +225,11 @@ def _atom_norms(
                     entry = D[row, j]
                     parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
     _add_parts(parts, norms)
+
+
+def by_rows(A: Array) -> Array:
+    """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
+    return A if A.strides[1] == A.itemsize else np.ascontiguousarray(A)
 
 
 def _count(rows: Slices) -> int:
