@@ -1,13 +1,30 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format bench bench-paper bench-data bench-convergence docs clean
+.PHONY: demo test test-oldest test-newest attack lint format bench bench-paper bench-data bench-convergence docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
 
 test: .venv/dev ## run all tests
 	$(BIN)/python -m pytest --numprocesses 2
+
+test-oldest: ## run all tests with the oldest versions of all libraries that pyproject.toml allows
+	$(PYTHON) -m venv --clear .venv-oldest
+	$(PYTHON) -m tests.helpers.requirements oldest > .venv-oldest/requirements.txt
+	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --editable .
+	.venv-oldest/bin/python -m pytest --numprocesses 2 -W ignore::DeprecationWarning
+
+test-newest: ## run all tests with the newest versions of all libraries (PYTHON=python3.13 chooses the Python)
+	$(PYTHON) -m venv --clear .venv-newest
+	$(PYTHON) -m tests.helpers.requirements newest > .venv-newest/requirements.txt
+	.venv-newest/bin/python -m pip install --quiet --requirement .venv-newest/requirements.txt
+	.venv-newest/bin/python -m pip install --quiet --no-deps --editable .
+	.venv-newest/bin/python -m pytest --numprocesses 2
+
+attack: .venv/dev ## kill, interrupt and damage for thirty minutes (MINUTES=3 is shorter)
+	$(BIN)/python -m tests.attack $(if $(MINUTES),--minutes $(MINUTES))
 
 lint: .venv/dev ## check style, types and formatting
 	$(BIN)/ruff check && $(BIN)/ruff format --check && $(BIN)/mypy && $(BIN)/lint-imports
@@ -31,7 +48,7 @@ bench-convergence: .venv/bench ## see what converges, and what reduction="auto" 
 	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction
 
 clean: ## remove what the other targets made
-	rm -rf .venv demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-newest demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

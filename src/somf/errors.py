@@ -66,6 +66,26 @@ class NotFiniteError(DataError):
     """A sample has an entry that is NaN or infinite."""
 
 
+class ScaleError(DataError):
+    """The samples are too large or too small for the floating type.
+
+    Parameters
+    ----------
+    what : str
+        What goes wrong, as the beginning of the sentence "<what> <dtype>".
+    dtype : dtype-like
+        The floating type.
+    remedy : str
+        Why, and what to do, as one or more sentences.
+    """
+
+    def __init__(self, what: str, dtype: Any, remedy: str) -> None:
+        is_single = str(dtype) == "float32"
+        more = " dtype='float64' has a larger range." if is_single else ""
+        super().__init__(f"{what} {dtype}: {remedy}{more}")
+        self.dtype = dtype
+
+
 class DamagedFileError(SomfError, ValueError):
     """A file does not hold what its kind must hold; the message names the file."""
 

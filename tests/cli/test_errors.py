@@ -159,7 +159,6 @@ def test_a_wrong_command_line_is_wrong_usage(somf_command, line, message):
         ),
         (OutOfMemoryError("The GPU has not enough memory."), "The GPU has not enough memory."),
         (MemoryError(), "There is not enough memory."),
-        (ValueError("a \x1b[2J b"), "a \\x1b[2J b"),
         (ValueError(), "ValueError"),
     ],
 )

@@ -40,15 +40,15 @@ def test_docstring_and_signature_agree(name):
 
 
 def test_choices_are_those_that_are_checked():
-    assert OPTIONS["masks"].type.choices == config.MASKS
-    assert OPTIONS["surrogate"].type.choices == config.SURROGATES
-    assert OPTIONS["code_estimator"].type.choices == config.CODE_ESTIMATORS
+    assert tuple(OPTIONS["masks"].type.choices) == config.MASKS
+    assert tuple(OPTIONS["surrogate"].type.choices) == config.SURROGATES
+    assert tuple(OPTIONS["code_estimator"].type.choices) == config.CODE_ESTIMATORS
     assert OPTIONS["init"].metavar == "|".join([*config.INITS, "FILE"])
-    assert OPTIONS["device"].type.choices == config.DEVICES
-    assert OPTIONS["dtype"].type.choices == tuple(dtype.name for dtype in config.DTYPES)
+    assert tuple(OPTIONS["device"].type.choices) == config.DEVICES
+    assert tuple(OPTIONS["dtype"].type.choices) == tuple(dtype.name for dtype in config.DTYPES)
 
 
-def test_types_are_those_of_the_docstring():
+def test_types_are_those_of_the_signature():
     assert OPTIONS["n_components"].type is click.INT
     assert OPTIONS["random_state"].type is click.INT
     assert OPTIONS["code_tol"].type is click.FLOAT

@@ -1,7 +1,10 @@
 """`somf info` describes files."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
@@ -51,3 +54,47 @@ def test_info_names_the_flags_for_raw_numbers(somf_command):
 
 def test_info_of_a_header_counts_the_bytes_of_the_pixels(somf_command):
     assert somf_command.json(f"info {write_image('hdr')}")["bytes"] == 36 * 40 * 3 * 4
+
+
+def test_info_does_not_make_sparse_rows_dense(somf_command):
+    p = 2_000_000  # 32 rows of it would be 512 MB
+    columns = np.random.default_rng(0).integers(0, p, 1000)
+    rows = sp.csr_array((np.full(1000, 2.0), (np.arange(1000) % 40, columns)), shape=(40, p))
+    sp.save_npz("wide.npz", rows)
+    tracemalloc.start()
+    facts = somf_command.json("info wide.npz")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50e6
+    assert facts["features"] == p
+    assert facts["norm_of_a_sample"] == pytest.approx(2 * np.sqrt(25))
+
+
+def test_info_adds_up_repeated_entries_of_sparse_rows(somf_command):
+    rows = sp.csr_array((np.array([3.0, -3.0, 2.0]), [1, 1, 0], [0, 3]), shape=(1, 4))
+    sp.save_npz("twice.npz", rows)
+    assert somf_command.json("info twice.npz")["norm_of_a_sample"] == pytest.approx(2)
+
+
+def test_data_in_other_files_need_a_permission(somf_command):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    rows = np.random.default_rng(0).random((30, 4))
+    with h5py.File("other.h5", "w") as file:
+        file["rows"] = rows
+    layout = h5py.VirtualLayout(rows.shape, float)
+    layout[:] = h5py.VirtualSource("other.h5", "rows", rows.shape)
+    with h5py.File("X.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("other.h5", "rows")
+        file["own"] = rows
+        file.create_virtual_dataset("virtual", layout)
+    for name in ("link", "virtual"):
+        fit = f"fit X.h5 --components 2 -o {name}.somf"
+        for command in ("info X.h5", fit, f"{fit} --patches 2"):
+            somf_command(f"{command} --dataset {name}", code=2)
+            assert "--allow-external must be True" in somf_command.errors
+        somf_command(f"{fit} --dataset {name} --allow-external")
+        somf_command(f"score {name}.somf X.h5 --dataset {name} --allow-external")
+    listed = somf_command.json("info X.h5")["rows"]
+    assert listed[0] == {"dataset": "own", "shape": [30, 4], "dtype": "float64"}
+    assert "--allow-external" in listed[1]["dtype"]
+    assert somf_command.json("info X.h5 --allow-external")["rows"][1]["shape"] == [30, 4]

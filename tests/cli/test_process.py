@@ -131,6 +131,19 @@ def test_files_of_every_kind_are_learned_by_processes():
         assert model.n_samples_seen_ == as_source(source).shape[0]
 
 
+def test_without_docstrings_every_command_works():
+    pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
+    for line in (
+        "fit scene.npy --patches 5x5 --components 8 --density 0.2 --masks blocks -o scene.somf",
+        "fit --config scene.somf.toml -o two.somf",
+        "score scene.somf scene.npy --gap --device cpu",
+        "plot scene.somf -o atoms.png",
+        "report scene.somf scene.npy -o report.html",
+        "transform --help",
+    ):
+        end(start(line, PYTHONOPTIMIZE="2"))
+
+
 def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
     somf.DictionaryLearning(6, random_state=0).fit("rows.npy").save("rows.somf")
     lines = (

@@ -179,8 +179,14 @@ def test_repeated_entries_of_a_sparse_matrix_are_added_up():
 
 def test_data_that_overflows_is_refused(toy):
     X = (toy * 1e25).astype(np.float32)
-    with np.errstate(over="ignore"), pytest.raises(ValueError, match="overflows float32"):
+    advice = (
+        r"overflows float32: X is too large\. Scale it down\. dtype='float64' has a larger range\.$"
+    )
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match=advice):
         DictionaryLearning(4, random_state=0).fit(X)
+    advice = r"overflows float64: X is too large\. Scale it down\.$"
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=advice):
+        DictionaryLearning(4, random_state=0).fit(toy * 1e200)
 
 
 def test_a_source_that_fails_half_way_leaves_what_was_learned_before(toy):

@@ -288,4 +288,4 @@ def test_a_gpu_finds_the_same_weight_for_a_density(monkeypatch):
         .alpha_
         for device in ("cpu", "cuda")
     ]
-    assert found[1] == pytest.approx(found[0], rel=1e-6)
+    assert found[1] == pytest.approx(found[0], rel=1e-4)  # codes are solved to a tolerance

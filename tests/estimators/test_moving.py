@@ -30,7 +30,8 @@ def test_alpha_of_scikit_learns_dictionary_learning_is_ours(X, positive):
         X, model.components_, algorithm="lasso_cd", alpha=0.1, positive=positive, max_iter=100_000
     )
     assert 0.1 < np.mean(theirs != 0) < 0.9
-    np.testing.assert_allclose(model.transform(X), theirs, **CLOSE)
+    # Codes of scikit-learn 1.6 are less precise.
+    np.testing.assert_allclose(model.transform(X), theirs, rtol=0, atol=1e-4)
 
 
 def test_ridge_alpha_of_scikit_learns_sparse_pca_is_twice_our_alpha(X):

@@ -116,7 +116,7 @@ def while_writing(folder):
     """Kill before every system call of a checkpoint, and in the middle of its content."""
     expected = fit()
     results = {}
-    for what in ("content", "open", "fsync", "replace"):
+    for what in ("content", "open", "fsync", "link", "replace"):
         for nth in (1, 2, 3, 4, 7):
             path = folder / f"{what}{nth}"
             _, status = os.waitpid(in_a_child(fit_until_killed, path, what, nth), 0)

@@ -1,6 +1,7 @@
-"""Small problems for tests: planted dictionaries, and the rows of a mask."""
+"""Small problems for tests: planted dictionaries, sparse samples, and the rows of a mask."""
 
 import numpy as np
+import scipy.sparse as sp
 
 from somf.algorithm.masks import Subset
 from somf.typing import Array, Ints
@@ -22,6 +23,12 @@ def planted(
     code = rng.standard_normal((n, k)) * (rng.random((n, k)) < density)
     X = code @ atoms + noise * rng.standard_normal((n, p))
     return X / np.linalg.norm(X, axis=1, keepdims=True), atoms
+
+
+def random_csr(n: int, p: int, density: float, *, seed: int = 0) -> sp.csr_array:
+    """Return a sparse matrix of shape (n, p), its entries uniform in [0, 1)."""
+    rng = np.random.default_rng(seed)
+    return sp.csr_array(np.where(rng.random((n, p)) < density, rng.random((n, p)), 0))
 
 
 def listed(subset: Subset) -> Ints:

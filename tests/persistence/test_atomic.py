@@ -5,6 +5,7 @@ import os
 import pytest
 
 from somf.persistence.atomic import atomic_write, remove_leftovers
+from somf.persistence.locking import HAS_LOCKS
 
 
 def write(path, text, **options):
@@ -129,8 +130,7 @@ def test_a_file_is_on_the_disk_before_its_name_is(tmp_path, monkeypatch):
 
 def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     path = tmp_path / "file"
-    context = atomic_write(path)
-    leftover = context.__enter__()
+    (leftover := tmp_path / "file.1234abcd.part").touch()
     others = ["file.mine.part", "file.part", "other.abcd1234.part", "thesis.part"]
     for name in others:
         (tmp_path / name).touch()
@@ -138,3 +138,49 @@ def test_leftovers_of_killed_processes_are_removed_and_nothing_else(tmp_path):
     remove_leftovers(path)
     assert not os.path.exists(leftover)
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "file.abcd1234.part"])
+
+
+@pytest.mark.skipif(not HAS_LOCKS, reason="the system has no locks")
+def test_a_file_that_is_being_written_is_not_taken_for_a_leftover(tmp_path):
+    with atomic_write(tmp_path / "file") as temporary:
+        remove_leftovers(tmp_path / "file")
+        assert os.path.exists(temporary)
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize("has_links", [True, False])
+def test_the_old_file_is_there_until_the_new_one_is(tmp_path, monkeypatch, has_links):
+    path, before, replace = tmp_path / "file", tmp_path / "before", os.replace
+
+    def look(*names):
+        assert path.read_text() in ("old", "older")
+        replace(*names)
+
+    def no_links(*_):
+        raise OSError("on purpose")
+
+    write(path, "older")
+    monkeypatch.setattr(os, "replace", look)
+    if not has_links:
+        monkeypatch.setattr(os, "link", no_links)
+    for text in ("old", "new"):
+        write(path, text, previous=before)
+    assert (path.read_text(), before.read_text()) == ("new", "old")
+    assert sorted(os.listdir(tmp_path)) == ["before", "file"]
+
+
+def test_two_names_of_one_file_are_no_obstacle(tmp_path):
+    # As after a kill between the two steps of a write.
+    write(tmp_path / "file", "old")
+    os.link(tmp_path / "file", tmp_path / "before")
+    write(tmp_path / "file", "new", previous=tmp_path / "before")
+    assert (tmp_path / "before").read_text() == "old"
+    assert sorted(os.listdir(tmp_path)) == ["before", "file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_what_is_not_a_regular_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        write(tmp_path / "pipe", "text")
+    assert os.listdir(tmp_path) == ["pipe"]

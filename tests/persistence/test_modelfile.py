@@ -14,6 +14,7 @@ from somf import (
     SparsePCA,
 )
 from somf.algorithm.state import State
+from somf.errors import DamagedFileError
 from somf.persistence import modelfile, tensorfile
 from tests.helpers.problems import planted
 
@@ -341,3 +342,119 @@ def test_files_of_the_second_format_are_read(toy, tmp_path):
     assert (loaded.alpha_, loaded.code_density) == (0.2, 0.1)
     assert modelfile.version_of(path) is None
     np.testing.assert_array_equal(loaded.transform(toy), model.transform(toy))
+
+
+def resealed(path, change):
+    """Change tensors and fields of a file, and write it with the checksum that it should have."""
+    tensors, text = tensorfile.read(path)
+    fields = json.loads(text)
+    change(tensors, fields)
+    tensorfile.write(path, tensors, json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "permutation",
+    [
+        np.arange(60) + 10**6,
+        np.arange(60) - 10**6,
+        np.arange(60) - 60,
+        np.arange(59),
+        np.arange(60).reshape(6, 10),
+        np.arange(60) // 2,
+        np.arange(60, dtype=np.float64),
+        np.full(60, np.nan),
+    ],
+    ids=["beyond", "before", "negative", "short", "matrix", "double", "float", "nan"],
+)
+@pytest.mark.parametrize("reduction", [1, 3])
+def test_a_permutation_that_is_none_is_refused_by_name(toy, tmp_path, permutation, reduction):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, reduction=reduction, random_state=0).fit(toy).save(path, state=True)
+    resealed(path, lambda tensors, _: tensors.update({"state.permutation": permutation}))
+    with pytest.raises(DamagedFileError, match=r"model\.somf' is not a somf model"):
+        somf.load(path)
+    with pytest.raises(DamagedFileError, match=r"model\.somf' is not a somf model"):
+        modelfile.load(path)
+
+
+def test_the_permutation_of_a_fit_as_floats_is_refused_by_name(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, reduction=3, random_state=0).fit(toy).save(path, state=True)
+
+    def as_floats(tensors, _):
+        tensors["state.permutation"] = tensors["state.permutation"].astype(np.float64)
+
+    resealed(path, as_floats)
+    with pytest.raises(DamagedFileError, match="permutation"):
+        somf.load(path)
+
+
+@pytest.mark.parametrize("count", [2**53 + 1, 2**63 - 1, 2**63, 10**400, -1, 1.5], ids=str)
+@pytest.mark.parametrize("name", ["n_iter", "n_samples_seen", "n_averaged", "n_halvings", "seed"])
+def test_counters_that_would_overflow_are_refused_by_name(toy, tmp_path, count, name):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    resealed(path, lambda _, fields: fields["counters"].update({name: count}))
+    with pytest.raises(DamagedFileError, match=r"model\.somf' is not a somf model"):
+        somf.load(path)
+
+
+@pytest.mark.parametrize("name", ["last_used", "patience", "n_users", "memory.n_visits"])
+@pytest.mark.parametrize("count", [2**63 - 1, -1])
+def test_counts_in_arrays_that_would_overflow_are_refused_by_name(toy, tmp_path, name, count):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    resealed(path, lambda tensors, _: tensors[f"state.{name}"].__setitem__(0, count))
+    with pytest.raises(DamagedFileError, match=f"{name} of its state is negative or too large"):
+        somf.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda history: history["objective"].__setitem__(0, 10**400),
+        lambda history: history["n_iter"].__setitem__(0, 2**63),
+        lambda history: history.pop("n_samples_seen"),
+        lambda history: [column.clear() for column in history.values()],
+    ],
+    ids=range(4),
+)
+def test_a_history_that_cannot_be_is_refused_by_name(toy, tmp_path, change):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy, validation=0.1).save(path)
+    resealed(path, lambda _, fields: change(fields["history"]))
+    with pytest.raises(DamagedFileError, match=r"model\.somf' is not a somf model: .*history"):
+        somf.load(path)
+
+
+def test_parameters_without_names_are_refused_by_name(toy, tmp_path):
+    path = tmp_path / "model.somf"
+    DictionaryLearning(5, random_state=0).fit(toy).save(path)
+    resealed(path, lambda _, fields: fields.update(params=[[1, 2], ["alpha", 3]]))
+    with pytest.raises(DamagedFileError, match=r"model\.somf' is not a somf model"):
+        somf.load(path)
+
+
+def without_checksum(path):
+    """Remove the checksum from a file, as an attacker would."""
+    content = path.read_bytes()
+    end = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:end])
+    del header["__metadata__"]["sha256"]
+    encoded = json.dumps(header).encode()
+    path.write_bytes(len(encoded).to_bytes(8, "little") + encoded + content[end:])
+
+
+@pytest.mark.parametrize("file_format", [1, 2, 3, 4])
+def test_only_the_first_format_may_lack_a_checksum(toy, tmp_path, file_format):
+    path = tmp_path / "model.somf"
+    model = DictionaryLearning(5, random_state=0).fit(toy)
+    model.save(path)
+    resealed(path, lambda _, fields: fields.update(format=file_format))
+    np.testing.assert_array_equal(somf.load(path).components_, model.components_)
+    without_checksum(path)
+    if file_format == 1:
+        np.testing.assert_array_equal(somf.load(path).components_, model.components_)
+    else:
+        with pytest.raises(DamagedFileError, match="it has no checksum"):
+            somf.load(path)

@@ -85,10 +85,22 @@ def test_the_file_that_is_replaced_may_be_kept(tmp_path):
     assert tensorfile.read_text(tmp_path / "before") == "two"
 
 
-def test_a_file_without_a_checksum_is_read(tmp_path):
+def test_a_file_without_a_checksum_is_read_only_if_its_text_allows_it(tmp_path):
     header = META | {"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}
-    tensors, _ = tensorfile.read(raw(tmp_path, header, np.float64(2.5).tobytes()))
+    path = raw(tmp_path, header, np.float64(2.5).tobytes())
+    tensors, _ = tensorfile.read(path, may_lack_checksum=lambda text: text == "")
     assert tensors["a"] == [2.5]
+    for may_lack in (None, lambda text: text == "first format"):
+        with pytest.raises(tensorfile.DamagedFileError, match="it has no checksum"):
+            tensorfile.read(path, may_lack_checksum=may_lack)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_a_fifo_is_refused_by_name_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for read in (tensorfile.read, tensorfile.read_text):
+        with pytest.raises(tensorfile.DamagedFileError, match=r"pipe' is not .* regular file"):
+            read(tmp_path / "pipe")
 
 
 def test_the_file_has_the_permissions_of_any_new_file(tmp_path):

@@ -15,6 +15,9 @@ from tests.helpers.browser import Browser, needs_browser
 DOCS = Path(__file__).parents[2] / "docs"
 """The folder of the pages."""
 
+TESTS = Path(__file__).parents[1]
+"""The folder of the tests."""
+
 
 def test_the_examples_of_getting_started_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -41,6 +44,19 @@ def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):
     assert "somf fit --config scene.somf.toml" in (tmp_path / "report.html").read_text(
         encoding="utf-8"
     )
+
+
+def test_there_is_a_test_behind_every_promise():
+    page = (DOCS / "promises.md").read_text(encoding="utf-8")
+    promises, _, _ = page.partition("## The last long run")
+    lines = (line for line in promises.splitlines() if line.startswith("| "))
+    promises = [line for line in lines if line != "| promise | test |"]
+    assert promises
+    for line in promises:
+        tests = re.findall(r"`(\S+\.py)(?:::(test_\w+))?`", line.rpartition(" | ")[2])
+        assert tests, line
+        for path, name in tests:
+            assert f"def {name or 'test_'}" in (TESTS / path).read_text(encoding="utf-8"), line
 
 
 def test_every_public_name_is_in_the_reference():

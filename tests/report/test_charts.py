@@ -9,7 +9,19 @@ from somf.report.charts import bar_chart, line_chart, number
 
 
 @pytest.mark.parametrize(
-    "values", [[1.0], [2.0, 2.0], [0.0, 0.0], [1e-12, 3e-12], [-5.0, 1e9], [0.1329, 0.1328, 0.1327]]
+    "values",
+    [
+        [1.0],
+        [2.0, 2.0],
+        [0.0, 0.0],
+        [1e-12, 3e-12],
+        [-5.0, 1e9],
+        [0.1329, 0.1328, 0.1327],
+        [5e-324],
+        [5e-324, 1e-323],
+        [1e-300, 5e-324],
+        [-1e290, 1e290],
+    ],
 )
 def test_a_line_is_inside_its_frame_and_has_labels(values):
     chart = line_chart(range(len(values)), values, "samples", "objective")
@@ -18,6 +30,11 @@ def test_a_line_is_inside_its_frame_and_has_labels(values):
     assert len(points) == len(values)
     assert ((points > 0) & (points < [400, 240])).all()
     assert 2 <= len(re.findall(r'<text class="end"', chart)) <= 8
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308, -1e308])
+def test_values_that_no_axis_can_show_are_not_drawn(value):
+    assert "not drawn" in line_chart([0, 1], [value, 1], "x", "y")
 
 
 def test_higher_values_are_higher_up():

@@ -214,3 +214,16 @@ def test_an_error_while_writing_keeps_the_old_page(tmp_path, fitted, monkeypatch
         write_report(fitted[0], path)
     assert path.read_text() == "old"
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_a_report_that_fails_leaves_the_old_page_and_nothing_else(tmp_path, fitted):
+    model, X = fitted
+    path = tmp_path / "report.html"
+    write_report(model, path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="features"):
+        write_report(model, path, data=X[:, :3])
+    with pytest.raises(UnicodeEncodeError):  # in the middle of the page
+        write_report(model, path, command="somf fit \udcff")
+    assert path.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]

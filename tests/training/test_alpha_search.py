@@ -4,7 +4,6 @@ import logging
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
@@ -14,7 +13,7 @@ from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, Spa
 from somf.data import as_source
 from somf.training.alpha_search import Probe
 from somf.training.start import hold_out
-from tests.helpers.problems import planted
+from tests.helpers.problems import planted, random_csr
 
 AUTO = {"alpha": "auto", "random_state": 0}
 
@@ -50,9 +49,7 @@ def test_codes_that_are_not_negative_are_as_dense_as_asked_for(digits):
 
 
 def test_elastic_net_codes_of_sparse_data_are_as_dense_as_asked_for():
-    rng = np.random.default_rng(0)
-    topics = sp.random_array((20, 400), density=0.05, rng=rng)
-    X = sp.csr_array(sp.random_array((3000, 20), density=0.1, rng=rng) @ topics)
+    X = random_csr(3000, 20, 0.1, seed=1) @ random_csr(20, 400, 0.05)
     model = MatrixFactorization(20, l1_ratio=0.8, code_density=0.1, reduction=1, **AUTO).fit(X)
     # Samples without any entry, of which there are some, have empty codes.
     assert density(model, X) == pytest.approx(0.1, rel=0.25)

@@ -17,11 +17,8 @@ from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, Spars
 from somf.callbacks import EarlyStopping
 from somf.data import Source, epoch_order
 from somf.persistence import tensorfile
-from tests.helpers.problems import planted
-
-
-class StopError(Exception):
-    pass
+from tests.helpers.fits import StopError, assert_same_fit, sklearn_clone
+from tests.helpers.problems import planted, random_csr
 
 
 @pytest.fixture(autouse=True)
@@ -67,24 +64,6 @@ def fit_with_stops(model, X, path, iterations, **options):
         with pytest.raises(StopError):
             sklearn_clone(model).set_params(checkpoint=path, callbacks=callbacks).fit(X, **options)
     return sklearn_clone(model).set_params(checkpoint=path, callbacks=callbacks).fit(X, **options)
-
-
-def sklearn_clone(model):
-    return type(model)(**model.get_params(deep=False))
-
-
-def assert_same_fit(one, other):
-    np.testing.assert_array_equal(one.components_, other.components_)
-    arrays = other._state.arrays()
-    assert one._state.arrays().keys() == arrays.keys()
-    for name, array in one._state.arrays().items():
-        np.testing.assert_array_equal(array, arrays[name], err_msg=name)
-        assert array.dtype == arrays[name].dtype
-    assert one._state.counters() == other._state.counters()
-    assert (one.n_iter_, one.n_samples_seen_) == (other.n_iter_, other.n_samples_seen_)
-    assert one.history_.keys() == other.history_.keys()
-    for column in one.history_.keys() - {"compute_seconds", "wall_seconds"}:
-        assert one.history_[column] == other.history_[column]
 
 
 # Going on
@@ -144,7 +123,7 @@ def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
 def test_an_interrupted_fit_to_sparse_data_equals_an_undisturbed_one(tmp_path, kind):
-    X = sp.random_array((200, 40), density=0.2, format="csr", rng=np.random.default_rng(0))
+    X = random_csr(200, 40, 0.2)
     model = kind(4, alpha=0.01, reduction=2, batch_size=30, n_epochs=2, random_state=0)
     undisturbed = sklearn_clone(model).fit(X, validation=X[:50])
     resumed = fit_with_stops(model, X, tmp_path / "c", [2, 9], validation=X[:50])
@@ -731,7 +710,7 @@ def test_a_full_disk_leaves_the_last_good_checkpoint_and_the_fit_goes_on(
     )
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         model.fit(toy)
-    assert kept == [3, ["c", "c.previous"], 7]
+    assert kept == [3, ["c", "c.lock", "c.previous"], 7]
     np.testing.assert_array_equal(
         model.components_, DictionaryLearning(**params).fit(toy).components_
     )
@@ -824,7 +803,7 @@ def damage(path, position=-1):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["flipped", "truncated", "empty", "gone"])
+@pytest.mark.parametrize("how", ["flipped", "truncated", "empty"])
 def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, how):
     path = tmp_path / "c"
     params = {"n_components": 4, "batch_size": 30, "random_state": 0}
@@ -834,19 +813,28 @@ def test_a_damaged_checkpoint_gives_way_to_the_one_before(toy, tmp_path, how):
     assert somf.load(f"{path}.previous").n_iter_ < somf.load(path).n_iter_
     if how == "flipped":
         damage(path)
-    elif how == "gone":
-        path.unlink()
     else:
         os.truncate(path, 0 if how == "empty" else path.stat().st_size // 2)
     model = DictionaryLearning(**params)
-    if how == "gone":  # as after a kill between two renames: nothing is wrong
+    content = path.read_bytes()
+    with pytest.warns(RuntimeWarning, match="damaged.*resumes from.*c.previous"):
         model.fit(toy)
-    else:
-        content = path.read_bytes()
-        with pytest.warns(RuntimeWarning, match="damaged.*resumes from.*c.previous"):
-            model.fit(toy)
-        assert (tmp_path / "c.damaged").read_bytes() == content
+    assert (tmp_path / "c.damaged").read_bytes() == content
     assert_same_fit(model, DictionaryLearning(**params | {"checkpoint": None}).fit(toy))
+
+
+def test_a_fit_whose_checkpoint_was_removed_starts_again(toy, tmp_path, caplog):
+    steps = []
+    params = interrupted(toy, tmp_path / "c")
+    (tmp_path / "c").unlink()
+    assert somf.load(tmp_path / "c.previous")
+    model = DictionaryLearning(**params, callbacks=lambda p: steps.append(p.n_iter)).fit(toy)
+    assert steps[0] == 1
+    assert "c.previous, is not used" in caplog.text
+    assert_same_fit(model, DictionaryLearning(**params | {"checkpoint": None}).fit(toy))
+    # Also after a fit with other parameters, whose checkpoint is of no use.
+    (tmp_path / "c").unlink()
+    DictionaryLearning(**params | {"n_components": 5}).fit(toy)
 
 
 def test_two_damaged_checkpoints_are_reported_and_left_alone(toy, tmp_path):

@@ -12,7 +12,7 @@ from somf.algorithm.regression import Quadratic, Regression, gram_cache_for
 from somf.algorithm.schedule import MASKS_PER_PROBE, is_probe, lowered, tolerance
 from somf.algorithm.state import State
 from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
-from somf.errors import DataError
+from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints, Matrix
@@ -37,6 +37,7 @@ class Solver:
         self.config, self.state = config, state
         self.kernels = kernels_for(config.device)
         self._unchecked: list[Array] = []
+        self._last_code: Array | None = None
         self._assemble()
 
     def _assemble(self) -> None:
@@ -92,6 +93,7 @@ class Solver:
         self._unchecked.append(objective)
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
+        self._last_code = code
         self.kernels.put(memory.code, slots, code)
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
@@ -174,7 +176,7 @@ class Solver:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)
 
     def check(self) -> None:
-        """Raise DataError if an objective has overflowed since the last check.
+        """Raise ScaleError if an objective has overflowed since the last check.
 
         An asynchronous device would have to be waited for, so it is not checked at every step.
         """
@@ -183,9 +185,31 @@ class Solver:
             return
         objective = to_host(self.kernels.concatenate(objectives, axis=0))
         if not np.isfinite(objective).all():
-            raise DataError(
-                f"The objective overflows {objective.dtype}: X is too large. Scale it down, or "
-                "choose dtype='float64'."
+            self._check_atoms()
+            raise ScaleError(
+                "The objective overflows", objective.dtype, "X is too large. Scale it down."
+            )
+
+    def check_result(self) -> None:
+        """Raise ScaleError if atoms have overflowed, or if codes were too small to update them."""
+        self.check()
+        self._check_atoms()
+        if self._last_code is None or not to_host(self._last_code).any():
+            return
+        dtype = self.state.dtype
+        if to_host(self.state.C.diagonal()).max() < np.finfo(dtype).tiny:
+            raise ScaleError(
+                "The squares of the codes underflow",
+                dtype,
+                "X is too small, or alpha too large. Scale X up, or choose a smaller alpha.",
+            )
+
+    def _check_atoms(self) -> None:
+        if not np.isfinite(to_host(self.state.D)).all():
+            raise ScaleError(
+                "The update of the atoms overflows",
+                self.state.dtype,
+                "X is too large, or alpha too large for X. Scale X, or choose a smaller alpha.",
             )
 
     def refresh(self) -> None:

@@ -14,6 +14,12 @@ from somf.typing import Array, Ints
 INTEGERS = {"last_used", "patience", "n_users", "memory.ids", "memory.n_visits"}
 """Arrays of a state that hold integers; all others hold floats."""
 
+COUNTS = {"last_used", "patience", "n_users", "memory.n_visits"}
+"""Arrays of a state that count samples or visits."""
+
+MOST_COUNTED = 2**53
+"""No fit counts so far; sums of a few such numbers do not overflow."""
+
 ENTRIES_AT_ONCE = 2**22
 """Entries of an array that are checked at once: those of samples may be larger than memory."""
 
@@ -34,7 +40,7 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     D = state.D
     if D.shape != (n_features, config.n_components) or D.dtype != dtype:
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
-    if not all(0 <= counter < 2**63 for counter in state.counters().values()):
+    if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
         raise ValueError("its counters are negative or too large")
     if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
         raise ValueError(f"its reduction has been halved {state.n_halvings} times")
@@ -79,9 +85,9 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int) -> None:
             raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
         if name not in INTEGERS and not _all_finite(array):
             raise ValueError(f"{name} of its state must be finite")
-    if state.memory is not None and (
-        len(np.unique(state.memory.ids)) < n or state.memory.n_visits.min(initial=0) < 0
-    ):
+        if name in COUNTS and not 0 <= array.min(initial=0) <= array.max(initial=0) <= MOST_COUNTED:
+            raise ValueError(f"{name} of its state is negative or too large")
+    if state.memory is not None and len(np.unique(state.memory.ids)) < n:
         raise ValueError("its state remembers samples that cannot be")
 
 
@@ -92,7 +98,7 @@ def _is_permutation_of_blocks(permutation: Array | None, features: list[Ints] | 
     """
     if permutation is None or features is None:
         return permutation is None and features is None
-    if permutation.shape != (sum(map(len, features)),):
+    if permutation.dtype != np.int64 or permutation.shape != (sum(map(len, features)),):
         return False
     found = np.split(permutation, np.cumsum([len(block) for block in features])[:-1])
     return all(np.array_equal(np.sort(a), b) for a, b in zip(found, features, strict=True))

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +13,7 @@ import click
 import somf
 from somf.cli.bench import bench
 from somf.cli.command import examples
+from somf.cli.console import echo, escaped_errors
 from somf.cli.demo import demo
 from somf.cli.errors import message_of
 from somf.cli.fit import fit
@@ -35,9 +37,14 @@ EXPECTED_ERRORS = (SomfError, OSError, ValueError, ImportError, MemoryError)
 class Application(click.Group):
     """The group of subcommands: prints an expected error as one line, and sets the exit code."""
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """Read the command line."""
+        with escaped_errors():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand."""
-        with _exit_on_sigterm():
+        with _exit_on_sigterm(), escaped_errors():
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -87,6 +94,11 @@ def application() -> None:
     Exit codes: 0 success, 1 an error in data, files or the machine, 2 wrong options, 130 stopped by
     Ctrl-C, 143 stopped by SIGTERM.
     """
+
+
+def print_traceback(*error: Any) -> None:
+    """Print an error that is a bug, with its traceback; see `sys.excepthook`."""
+    echo("".join(traceback.format_exception(*error)).rstrip(), err=True)
 
 
 for command in (demo, fit, transform, score, info, plot, report, bench):

@@ -43,6 +43,14 @@ def config_option(command: Any) -> Any:
     )(command)
 
 
+def from_config(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the value of a list of arguments: if it is empty, that of the file.
+
+    click 8.1 and 8.2 take an empty list on the command line for a value, and ignore the file.
+    """
+    return value or tuple((ctx.default_map or {}).get(str(parameter.name), ()))
+
+
 def _read(ctx: click.Context, path: str) -> str:
     """Make the values in a file the defaults of a command."""
     try:

@@ -1,4 +1,8 @@
-"""Output of the commands: results to stdout, logs and warnings to stderr."""
+"""Output of the commands: results to stdout, logs, warnings and errors to stderr.
+
+All text for people goes through `echo` or `escaped_errors`. They escape characters that control the
+terminal: text may come from an untrusted file or from its name.
+"""
 
 import json
 import logging
@@ -15,6 +19,32 @@ import click
 
 logger = logging.getLogger("somf")
 alpha_logger = logging.getLogger("somf.training.alpha_search")
+
+
+def escape_control_characters(text: str) -> str:
+    """Return a text, perhaps from an untrusted file, that cannot control the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escape_lines(text: str) -> str:
+    """Return a text of several lines that cannot control the terminal."""
+    return "\n".join(map(escape_control_characters, text.split("\n")))
+
+
+def echo(text: str, err: bool = False) -> None:
+    """Print a text that cannot control the terminal."""
+    click.echo(escape_lines(text), err=err)
+
+
+@contextmanager
+def escaped_errors() -> Iterator[None]:
+    """Let errors that click prints have messages that cannot control the terminal."""
+    try:
+        yield
+    except click.ClickException as error:
+        message = escape_lines(error.format_message())
+        error.format_message = lambda: message  # type: ignore[method-assign] # every kind prints it
+        raise
 
 
 @dataclass(frozen=True)
@@ -40,7 +70,7 @@ class Console:
     def print(self, text: str) -> None:
         """Print a line for people; with --quiet or --json, nothing."""
         if not self.quiet and not self.as_json:
-            click.echo(text)
+            echo(text)
 
     def print_facts(self, facts: Mapping[str, Any]) -> None:
         """Print names and values, one pair per line; values that are None are left out."""
@@ -95,11 +125,11 @@ class StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a message."""
-        click.echo(self.format(record), err=True)
+        echo(self.format(record), err=True)
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    click.echo(f"Warning: {message}", err=True)
+    echo(f"Warning: {message}", err=True)
 
 
 def console_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -142,8 +172,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return " x ".join(escape_control_characters(str(v)) for v in value)
     return escape_control_characters(str(value))
-
-
-def escape_control_characters(text: str) -> str:
-    """Return a text, perhaps from an untrusted file, that cannot control the terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -28,6 +28,7 @@ class DataOptions:
     raw_shape: tuple[int, int] | None = None
     raw_dtype: str | None = None
     transposed: bool | None = None
+    allow_external: bool | None = None
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "DataOptions":
@@ -50,6 +51,9 @@ raw_dtype_option = click.option(
     metavar="TYPE",
     help="NumPy data type of a file of raw numbers, such as uint16.",
 )
+
+
+allow_external_option = option_for("allow_external", open_source)
 
 
 def data_options(default: str | None = None) -> Callable[[Function], Function]:
@@ -89,4 +93,5 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
         raw_shape_option,
         raw_dtype_option,
         option_for("transposed", open_source),
+        allow_external_option,
     )

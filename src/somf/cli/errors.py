@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from somf.cli.console import escape_control_characters
 from somf.data import ImagePatches, Source
 from somf.errors import (
     DataError,
@@ -20,14 +19,13 @@ NO_DATA_HINT = (
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of an error, with its notes, for the terminal."""
+    """Return the message of an error, with its notes."""
     return with_notes(_text_of(error), error)
 
 
 def with_notes(text: str, error: BaseException) -> str:
-    """Return a text followed by the notes of an error, for the terminal."""
-    text = " ".join([text, *getattr(error, "__notes__", [])])
-    return "\n".join(map(escape_control_characters, text.splitlines()))
+    """Return a text followed by the notes of an error."""
+    return " ".join([text, *getattr(error, "__notes__", [])])
 
 
 def _text_of(error: BaseException) -> str:

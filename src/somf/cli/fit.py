@@ -8,7 +8,7 @@ import click
 
 from somf.algorithm.config import AUTO
 from somf.cli.command import command
-from somf.cli.config_file import config_option, write_config
+from somf.cli.config_file import config_option, from_config, write_config
 from somf.cli.console import Console, console_options
 from somf.cli.data_options import DataOptions, data_options
 from somf.cli.errors import naming_files
@@ -25,7 +25,7 @@ from somf.estimators.base import MatrixFactorization
     "somf fit rows.npy --components 20 --density 0.1 --checkpoint rows.checkpoint -o rows.somf",
     "somf fit --config scene.somf.toml --epochs 2 -o longer.somf",
 )
-@click.argument("data", nargs=-1)
+@click.argument("data", nargs=-1, callback=from_config)
 @output_option("The model file to write.", required=False)
 @click.option(
     "--validation",

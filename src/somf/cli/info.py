@@ -5,11 +5,13 @@ from typing import Any
 
 import click
 import numpy as np
+from scipy.sparse.linalg import norm as sparse_norm
 
 from somf.cli.command import command
 from somf.cli.console import Console, console_options
 from somf.cli.data_options import (
     DataOptions,
+    allow_external_option,
     dataset_option,
     raw_dtype_option,
     raw_shape_option,
@@ -26,10 +28,11 @@ from somf.data.images.files import (
     open_image,
     open_stored,
 )
-from somf.errors import DamagedFileError, SeveralDatasetsError
+from somf.errors import DamagedFileError, FileRequestError, SeveralDatasetsError
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
 from somf.persistence import modelfile
+from somf.typing import Array, Rows
 
 DATA = (".npz", *READERS)
 """Endings of files with data. All other files are models and checkpoints."""
@@ -44,7 +47,7 @@ N_SAMPLES = 32
 )
 @click.argument("file")
 @console_options
-@with_options(dataset_option, raw_shape_option, raw_dtype_option)
+@with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
 def info(file: str, console: Console, **options: Any) -> None:
     """Describe FILE, which is data, a model or a checkpoint.
 
@@ -57,13 +60,15 @@ def info(file: str, console: Console, **options: Any) -> None:
     try:
         console.print_facts(_facts(file, kind, options))
     except SeveralDatasetsError as error:
-        rows = [_dataset(file, kind, name) for name in error.names]
+        allow = bool(options["allow_external"])
+        rows = [_dataset(file, kind, name, allow) for name in error.names]
         console.print_table({"what": "several datasets: choose one with --dataset"}, rows)
 
 
 def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    if _is_image(path, kind, options["dataset"]):
-        return _image(path, kind, options["dataset"])
+    where = options["dataset"], bool(options["allow_external"])
+    if _is_image(path, kind, *where):
+        return _image(path, kind, *where)
     if kind in DATA or any(options.values()):
         return _matrix(path, open_data([path], DataOptions(**options)))
     try:
@@ -73,25 +78,28 @@ def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
         raise
 
 
-def _dataset(path: str, kind: str, name: str) -> dict[str, Any]:
+def _dataset(path: str, kind: str, name: str, allow_external: bool) -> dict[str, Any]:
     if kind not in STORED:  # the shape is known only after the whole file is read
         return {"dataset": name}
-    stored = open_stored(path, name)
+    try:
+        stored = open_stored(path, name, allow_external)
+    except FileRequestError:
+        return {"dataset": name, "shape": [], "dtype": "in another file: add --allow-external"}
     return {"dataset": name, "shape": list(stored.shape), "dtype": stored.dtype.name}
 
 
-def _is_image(path: str, kind: str, dataset: str | None) -> bool:
+def _is_image(path: str, kind: str, dataset: str | None, allow_external: bool) -> bool:
     if kind in STORED:
-        return len(open_stored(path, dataset).shape) == 3
+        return len(open_stored(path, dataset, allow_external).shape) == 3
     return kind in READERS and (kind != ".npy" or map_npy(path).ndim == 3)
 
 
-def _image(path: str, kind: str, dataset: str | None) -> dict[str, Any]:
+def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> dict[str, Any]:
     if kind in STORED:  # open_image would read all of it
-        image = open_stored(path, dataset)
+        image = open_stored(path, dataset, allow_external)
         no_data = declared_no_data(image)
     else:
-        image, no_data = open_image(path, dataset)
+        image, no_data = open_image(path, dataset, allow_external)
     return {
         "what": f"an image: to learn from it, {PATCH_HINT}",
         "shape": list(image.shape),
@@ -110,7 +118,6 @@ def _bytes(path: str) -> int | None:
 def _matrix(path: str, source: Source) -> dict[str, Any]:
     n, p = source.shape
     some = source.rows(np.linspace(0, n - 1, min(n, N_SAMPLES)).astype(np.int64))
-    dense = some if isinstance(some, np.ndarray) else some.toarray()
     return {
         "what": "a sparse matrix" if source.is_sparse else "a matrix",
         "samples": n,
@@ -118,8 +125,17 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
         "dtype": source.dtype.name,
         "bytes": _bytes(path),
         "density": source.X.nnz / (n * p) if isinstance(source, CsrSource) else None,
-        "norm_of_a_sample": float(np.linalg.norm(dense.astype(np.float64), axis=1).mean()),
+        "norm_of_a_sample": float(_norms(some).mean()),
     }
+
+
+def _norms(rows: Rows) -> Array:
+    """Return the Euclidean norm of every row, without a dense copy of sparse rows."""
+    rows = rows.astype(np.float64)
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.linalg.norm(rows, axis=1))
+    rows.sum_duplicates()
+    return np.asarray(sparse_norm(rows, axis=1))
 
 
 def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:

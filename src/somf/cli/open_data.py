@@ -87,10 +87,11 @@ def _open_patches(path: str, options: DataOptions, geometry: dict[str, Any]) -> 
         return geometry.get(name, default) if given is None else given
 
     patch_size: Any = options.patches or geometry["patch_size"]
-    settings = {
+    settings: dict[str, Any] = {
         "stride": setting("stride", 1),
         "center": setting("center", True),
         "scale": setting("scale", True),
+        "allow_external": bool(options.allow_external),
     }
     # These belong to one file, and not to how patches are cut.
     stored = geometry if _is_same_file(path, geometry.get("path")) else {}
@@ -132,6 +133,7 @@ def _open_rows(paths: Sequence[str], options: DataOptions) -> Source:
             shape=options.raw_shape,
             dtype=options.raw_dtype,
             transposed=bool(options.transposed),
+            allow_external=bool(options.allow_external),
         )
     except NotAMatrixError as error:
         files = ", ".join(map(repr, paths))

@@ -1,14 +1,18 @@
-"""Options made of the parameters of classes and functions: their signatures and docstrings."""
+"""Options made of the parameters of classes and functions.
+
+Types and defaults come from signatures, help texts from docstrings. ``python -OO`` removes the
+docstrings: the options are then the same, without help texts.
+"""
 
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
-from somf.algorithm.config import AUTO
 from somf.cli.values import number_or_auto
+from somf.estimators.config import DTYPES
 
 SHORT_NAMES = {
     "n_components": "components",
@@ -19,13 +23,19 @@ SHORT_NAMES = {
 }
 """Parameters whose options have another name."""
 
-TYPES: dict[str, Any] = {
-    f'float or "{AUTO}"': number_or_auto,
-    "float": click.FLOAT,
-    "int": click.INT,
-    "path-like": click.Path(),
+TYPES: dict[Any, Any] = {
+    bool: click.BOOL,
+    int: click.INT,
+    float: click.FLOAT,
+    str: click.Path(),
 }
-"""Types of options, by how the type of the parameter begins in the docstring."""
+"""Types of options, by the first type in the annotation of the parameter."""
+
+NARROWER_TYPES: dict[str, Any] = {
+    "dtype": click.Choice([dtype.name for dtype in DTYPES]),
+    "random_state": click.INT,
+}
+"""Types of options whose parameters accept anything in Python."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -64,26 +74,25 @@ def option_for(
     more_help : str
         What the help says after the description of the parameter.
     """
-    kind, _ = documented(owner)[name]
+    annotation = inspect.signature(owner).parameters[name].annotation
     flag = flag_of(name)
-    is_switch = kind.startswith("bool")
     return click.option(
-        f"{flag}/--no-{flag.removeprefix('--')}" if is_switch else flag,
+        f"{flag}/--no-{flag.removeprefix('--')}" if annotation is bool else flag,
         name,
-        type=click.BOOL if is_switch else _type(kind),
+        type=NARROWER_TYPES.get(name) or _type(annotation),
         default=None,
         help=help_for(name, owner, default, more_help),
-        metavar=_metavar(kind),
+        metavar=_metavar(annotation),
     )
 
 
 def help_for(name: str, owner: Any, default: str | None = None, more_help: str = "") -> str:
     """Return the help text of the option for a parameter; see `option_for`."""
-    kind, text = documented(owner)[name]
+    _, text = documented(owner).get(name, ("", ""))
     if default is None:
         value = inspect.signature(owner).parameters[name].default
         default = "" if value in (None, inspect.Parameter.empty) else str(value)
-        default = default.lower() if kind.startswith("bool") else default
+        default = default.lower() if isinstance(value, bool) else default
     else:
         text = re.sub(r"; by default .*?(?=\.)", "", text)
     text += more_help
@@ -104,15 +113,34 @@ def documented(owner: Any) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _metavar(kind: str) -> str | None:
+def _members(annotation: Any) -> tuple[Any, ...]:
+    """Return the types of a union, or the type that is none."""
+    is_literal = get_origin(annotation) is Literal
+    return (annotation,) if is_literal else get_args(annotation) or (annotation,)
+
+
+def _words(annotation: Any) -> tuple[str, ...]:
+    """Return the words that a parameter accepts."""
+    return tuple(
+        word
+        for member in _members(annotation)
+        if get_origin(member) is Literal
+        for word in get_args(member)
+    )
+
+
+def _metavar(annotation: Any) -> str | None:
     """Return the placeholder for a value that may be of several types."""
-    if words := re.match(r"\{(.*?)\} or array", kind):
-        return "|".join([*re.findall(r'"(.*?)"', words[1]), "FILE"])
-    return f"FLOAT|{AUTO}" if "float or" in kind else None
+    words = _words(annotation)
+    if not words or len(_members(annotation)) == 1:
+        return None
+    return "|".join(["FLOAT", *words] if float in _members(annotation) else [*words, "FILE"])
 
 
-def _type(kind: str) -> Any:
-    """Return the type of an option, from the type in the docstring."""
-    if choices := re.match(r"\{(.*?)\}(?! or)", kind):
-        return click.Choice(re.findall(r'"(.*?)"', choices[1]))
-    return next((t for start, t in TYPES.items() if kind.startswith(start)), click.STRING)
+def _type(annotation: Any) -> Any:
+    """Return the type of an option, from the annotation of the parameter."""
+    first, *others = _members(annotation)
+    if words := _words(annotation):
+        number_or_text = number_or_auto if first is float else click.STRING
+        return number_or_text if others else click.Choice(words)
+    return TYPES[first]

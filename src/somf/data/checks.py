@@ -1,11 +1,33 @@
 """What samples must be: a matrix of real, finite numbers, not empty, nothing masked."""
 
+import errno
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from somf.errors import DataError, NotFiniteError
+from somf.errors import (
+    DamagedFileError,
+    DataError,
+    MissingFileError,
+    NotFiniteError,
+    ParameterTypeError,
+)
 from somf.typing import Array, Ints
+
+CONTENT_ERRORS = (errno.EINVAL, errno.EOVERFLOW, errno.EISDIR, errno.ENOTDIR)
+"""Errors of the system that are due to what a file holds or is."""
+
+
+def keeps_its_name(error: Exception) -> bool:
+    """Return whether an error is not about the content of a file that is being read.
+
+    Such are too many open files, a disk that fails and too little memory. (Libraries raise an
+    OSError without a number for damaged files.)
+    """
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno not in CONTENT_ERRORS
+    return isinstance(error, DamagedFileError | MissingFileError | ImportError | MemoryError)
 
 
 def check_two_dimensions(n_dimensions: int) -> None:
@@ -79,4 +101,78 @@ def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
         "Remove or impute such entries first.",
         name,
         row,
+    )
+
+
+def check_compressed(X: Any) -> None:
+    """Raise DataError unless the indices of a sparse matrix lie inside: SciPy trusts them.
+
+    Parameters
+    ----------
+    X : sparse matrix
+        Formats without compressed rows or columns are left to SciPy.
+    """
+    if X.format not in ("csr", "csc", "bsr"):
+        return
+    try:
+        # A new object, since the check may replace index arrays.
+        type(X)((X.data, X.indices, X.indptr), shape=X.shape).check_format(full_check=True)
+    except ValueError as error:
+        raise DataError(
+            f"X must be a valid {X.format.upper()} matrix, got one of which {error}."
+        ) from error
+
+
+def check_rows(rows: Any, shape: tuple[int, int], is_sparse: bool) -> None:
+    """Raise DataError if rows that a source returns are not what its contract says.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array of shape (b, p)
+    shape : tuple of (int, int)
+        Number of the wanted samples, number of features.
+    is_sparse : bool
+        Whether the source is sparse.
+    """
+    _check_kind(rows, shape, is_sparse)
+    if rows.shape != shape:
+        raise _wrong_rows(rows, shape)
+    if is_sparse:
+        check_compressed(rows)
+
+
+def check_view(X: Any, positions: Ints, shape: tuple[int, int], is_sparse: bool = False) -> None:
+    """Raise DataError if a view that a source returns is not what its contract says.
+
+    Compiled functions do not check bounds.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (m, p)
+    positions : ndarray of shape (b,)
+    shape, is_sparse
+        See `check_rows`.
+    """
+    _check_kind(X, shape, is_sparse)
+    is_inside = not len(positions) or (positions.min() >= 0 and positions.max() < X.shape[0])
+    if (len(positions), *X.shape[1:]) != shape or not is_inside:
+        raise _wrong_rows(X, shape)
+
+
+def _check_kind(X: Any, shape: tuple[int, int], is_sparse: bool) -> None:
+    if is_sparse:
+        is_right = sp.issparse(X) and X.format == "csr"
+        rule = "be CSR arrays if its is_sparse is True"
+    else:
+        is_right, rule = isinstance(X, np.ndarray), "be an array unless its is_sparse is True"
+    if not is_right:
+        raise ParameterTypeError("rows of a source", rule, X, got=str(type(X)))
+    if not is_real(X.dtype):
+        raise _wrong_rows(X, shape)
+
+
+def _wrong_rows(X: Any, shape: tuple[int, int]) -> DataError:
+    return DataError(
+        f"rows of a source must be of shape {shape} for {shape[0]} samples, and real, got "
+        f"{X.dtype} of shape {X.shape}."
     )

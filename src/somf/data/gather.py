@@ -6,8 +6,8 @@ import numpy as np
 from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
+from somf.data.checks import check_view
 from somf.data.source import PieceReader
-from somf.errors import DataError, ParameterTypeError
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.threads import threads_for
@@ -68,7 +68,7 @@ def _gather_piece(
 ) -> float:
     """Read a piece into `rows`, which is overwritten; return the sum of its entries."""
     X, positions = read(piece)
-    _check(X, positions, rows.shape)
+    check_view(X, positions, (rows.shape[0], rows.shape[1]))
     if not numba_can_read(X.dtype):
         X, positions = X[positions].astype(rows.dtype), np.arange(len(positions))
     X, positions = _flattened(X, positions)
@@ -78,22 +78,6 @@ def _gather_piece(
     else:
         _permute(n_threads, X, positions, permutation, rows, totals)
     return float(totals.sum())
-
-
-def _check(X: Any, positions: Ints, shape: tuple[int, ...]) -> None:
-    """Raise an error if a source broke its contract: compiled functions do not check bounds."""
-    if not isinstance(X, np.ndarray):
-        raise ParameterTypeError(
-            "rows of a source",
-            "be an array unless its is_sparse is True",
-            X,
-            got=str(type(X)),
-        )
-    is_inside = not len(positions) or (positions.min() >= 0 and positions.max() < len(X))
-    if (len(positions), *X.shape[1:]) != shape or not is_inside:
-        raise DataError(
-            f"rows of a source must be of shape {shape} for {shape[0]} samples, got {X.shape}."
-        )
 
 
 def numba_can_read(dtype: np.dtype[Any]) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.buffer import ChunkBuffer
-from somf.data.checks import check_finite
+from somf.data.checks import check_finite, check_rows, check_view
 from somf.data.order import buffered_chunks, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
@@ -166,8 +166,7 @@ class Loader:
         with _stop_iteration_as_error(self.source):
             if not self.source.is_sparse:
                 return self._dense(ids, read, in_pieces)
-            X, positions = read(slice(0, len(ids)))
-            return self._sparse(ids, X[positions])
+            return self._sparse(ids, *read(slice(0, len(ids))))
 
     def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
@@ -179,8 +178,12 @@ class Loader:
             self._check(rows, rows, ids)
         return rows
 
-    def _sparse(self, ids: Ints, rows: sp.csr_array) -> sp.csc_array:
-        """Add up repeated entries, permute columns and convert."""
+    def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> sp.csc_array:
+        """Pick rows, add up repeated entries, permute columns and convert."""
+        shape = (len(ids), self.source.shape[1])
+        check_view(X, positions, shape, is_sparse=True)
+        rows = X[positions]
+        check_rows(rows, shape, is_sparse=True)
         sparse = sp.csr_array(rows, dtype=self.dtype)
         sparse.sum_duplicates()
         self._check(sparse, sparse.data, ids)

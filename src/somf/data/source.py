@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from somf.data.checks import check_rows
 from somf.typing import Array, Ints, Rows
 
 View: TypeAlias = tuple[Rows, Ints]
@@ -38,6 +39,8 @@ class Source(ABC):
         Whether all worker threads may call `prefetch` and `view` at the same time, each for its
         piece of a minibatch, when the minibatch is needed. The system reads ahead after `prefetch`.
         If False, a background thread reads whole minibatches ahead.
+    files : tuple of str
+        The files that hold the samples, where they are known.
     """
 
     shape: tuple[int, int]
@@ -47,6 +50,7 @@ class Source(ABC):
     is_in_memory: bool = False
     is_sparse: bool = False
     reads_in_parallel: bool = False
+    files: tuple[str, ...] = ()
 
     @property
     def entries_per_row(self) -> float:
@@ -80,7 +84,7 @@ class Source(ABC):
         positions : ndarray of shape (b,)
             The row of `X` that is each sample.
         """
-        return self.rows(ids), np.arange(len(ids))
+        return self._checked_rows(ids), np.arange(len(ids))
 
     def prefetch(self, ids: Ints) -> None:  # noqa: B027 (a source need not have it)
         """Let the system begin to read samples into its page cache, without waiting for them.
@@ -102,4 +106,10 @@ class Source(ABC):
         out : ndarray of shape (stop - start, p)
             Of the type of the source.
         """
-        out[...] = self.rows(np.arange(start, stop))
+        out[...] = self._checked_rows(np.arange(start, stop))
+
+    def _checked_rows(self, ids: Ints) -> Rows:
+        """Return `rows`, after a check that they are what the contract says."""
+        rows = self.rows(ids)
+        check_rows(rows, (len(ids), self.shape[1]), self.is_sparse)
+        return rows

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from numbers import Integral
 from time import perf_counter
 from typing import Any, Literal, Self
@@ -28,7 +29,7 @@ from somf.training import fitting
 from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import Checkpoint
 from somf.training.config import TrainingConfig
-from somf.training.identity import FitIdentity, fingerprint
+from somf.training.identity import FitIdentity, file_stamp, fingerprint
 from somf.training.progress_bar import progress_bar
 from somf.typing import Array, History, Ints
 
@@ -230,11 +231,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source, X = _opened(X)
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
         config = self._requested_config().for_features(source.shape[1])
-        seed, identity = self._draw_seed(), None
-        if config.checkpoint is not None:
-            names = getattr(named, "feature_names_in_", None)
-            identity = self._identity(source, validation, seed, names)
-        learned = fitting.fit(config, source, validation, seed, identity)
+        seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
+        identify = partial(self._identity, source, validation, seed, names)
+        learned = fitting.fit(config, source, validation, seed, identify)
         validate_data(self, X, skip_check_array=True)
         self._adopt(learned.config, learned.state, learned.history)
         self._adopt_geometry(_geometry(source))
@@ -252,6 +251,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             patches=_geometry(source),
             data=fingerprint(source, is_shuffled=True),
             validation=fingerprint(validation),
+            files={"X": file_stamp(source), "validation": file_stamp(validation)},
         )
 
     def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)

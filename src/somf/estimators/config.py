@@ -202,4 +202,5 @@ def _checkpoint(params: Mapping[str, Any]) -> Checkpoint | None:
         _real(given, "every_seconds", "at least 0", lambda x: x >= 0)
     if value.every_samples is not None:
         _integer(given, "every_samples", 1)
+    _boolean(given, "hash_data")
     return value

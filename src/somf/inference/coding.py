@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from somf.data import Loader, Source, loader_for
+from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
@@ -65,6 +66,11 @@ class Coder:
         code : ndarray of shape (b, k)
         objective : ndarray of shape (b,)
             ½‖x − Dα‖² + λΩ(α) of every sample.
+
+        Raises
+        ------
+        ScaleError
+            If an objective overflows.
         """
         beta = self.kernels.correlate(X, self.D, self.rows)
         sq_norm = self.kernels.squared_norms(X, self.rows)
@@ -73,6 +79,10 @@ class Coder:
             self.G[None], beta, sq_norm, self.penalty, self.tol, code
         )
         objective, gap, sq_norm = to_host(objective), to_host(gap), to_host(sq_norm)
+        if not np.isfinite(objective).all():
+            raise ScaleError(
+                "The objective overflows", objective.dtype, "X is too large. Scale it down."
+            )
         resolution = 100 * np.finfo(gap.dtype).eps * sq_norm
         n_open = int(np.count_nonzero(gap > self.tol * objective + resolution))
         if n_open:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.readahead.memory_map import Mapping, is_mapped
 from somf.errors import ParameterError
 from somf.optional import import_optional
 from somf.persistence.atomic import atomic_write
@@ -27,6 +28,8 @@ class DenseCodes:
 
     def append(self, code: Array) -> None:
         """Write the next rows."""
+        if isinstance(self.rows, np.ndarray) and is_mapped(self.rows):
+            Mapping(self.rows).check_file()
         self.rows[self.n_written : self.n_written + len(code)] = code
         self.n_written += len(code)
 

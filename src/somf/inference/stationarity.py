@@ -1,7 +1,10 @@
 """The stationarity gap: a certificate for a dictionary."""
 
+import math
+
 import numpy as np
 
+from somf.errors import ScaleError
 from somf.inference.coding import CodedChunk, Coder
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall
@@ -34,7 +37,17 @@ class Gradient:
 
         The maximum is a sum over atoms, Σⱼ ⟨∇ⱼ, dⱼ⟩ + max ⟨−∇ⱼ, d'⟩; it is zero exactly at
         stationary points.
+
+        Raises
+        ------
+        ScaleError
+            If the gradient overflows.
         """
         D, gradient = to_host(self.D), to_host((self.D @ self.C - self.B) / self.n_samples)
         here = np.einsum("ij,ij->j", gradient, D)
-        return float((here + ball.support(-gradient)).sum(dtype=np.float64))
+        gap = float((here + ball.support(-gradient)).sum(dtype=np.float64))
+        if not math.isfinite(gap):
+            raise ScaleError(
+                "The gradient overflows", gradient.dtype, "X is too large. Scale it down."
+            )
+        return gap

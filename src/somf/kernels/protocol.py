@@ -346,6 +346,7 @@ def smallest_curvature(C: Array) -> float:
     """Return the Cⱼⱼ up to which the update of an atom is only rounding noise.
 
     |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ). This exceeds Cⱼⱼ
-    itself once Cⱼⱼ < ε² max C.
+    itself once Cⱼⱼ < ε² max C. Below the smallest normal number, 1 / Cⱼⱼ may overflow.
     """
-    return float(np.finfo(C.dtype).eps ** 2 * np.diagonal(C).max(initial=0.0))
+    limits = np.finfo(C.dtype)
+    return max(float(limits.eps**2 * np.diagonal(C).max(initial=0.0)), float(limits.tiny))

@@ -4,7 +4,9 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+from somf.persistence.locking import HAS_LOCKS, try_to_lock
 
 RANDOM_BYTES = 4
 """Random bytes in the name of a temporary file, two characters each."""
@@ -44,57 +46,110 @@ def atomic_write(
         An empty file, or an empty folder.
     """
     target = os.fspath(path).rstrip(os.sep)
-    if os.path.isdir(target) and not is_folder:
-        raise IsADirectoryError(f"{target!r} is a folder, which a file cannot replace.")
-    temporary = _temporary_name(target)
-    if is_folder:
-        os.mkdir(temporary)
-    else:
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    _check_may_replace(target, is_folder)
+    temporary, handle = _temporary_name(target), None
     try:
+        handle = _create(temporary, is_folder)
         yield temporary
         if fsync:
             _sync(temporary, os.O_RDWR)
-        _rename(temporary, target, previous, is_folder)
+        if os.path.isdir(target):
+            _replace_folder(temporary, target)
+        else:
+            if previous is not None and os.path.exists(target):
+                _keep(target, os.fspath(previous))
+            os.replace(temporary, target)
     except BaseException:
         _remove(temporary)
         raise
+    finally:
+        if handle is not None:
+            os.close(handle)
     if fsync and os.name == "posix":  # other systems cannot open a folder
         _sync(os.path.dirname(target) or ".", os.O_RDONLY)
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove the temporary files that killed processes have left beside a file."""
+    """Remove the temporary files that killed processes have left beside a file.
+
+    A file that a process is still writing is locked, and stays.
+    """
     folder, name = os.path.split(os.fspath(path))
     for entry in list(os.scandir(folder or ".")):
         random = entry.name.removeprefix(f"{name}.").removesuffix(SUFFIX)
         is_ours = entry.name == f"{name}.{random}{SUFFIX}" and len(random) == 2 * RANDOM_BYTES
         if is_ours and entry.is_file(follow_symlinks=False):
-            _remove(entry.path)
+            _remove_unless_locked(entry.path)
+
+
+def _check_may_replace(target: str, is_folder: bool) -> None:
+    """Raise OSError if a file or folder with this name must not be replaced."""
+    if os.path.isdir(target):
+        if not is_folder:
+            raise IsADirectoryError(f"{target!r} is a folder, which a file cannot replace.")
+    elif os.path.exists(target) and not os.path.isfile(target):
+        raise OSError(f"{target!r} is not a regular file, so it is not replaced.")
+
+
+def _create(temporary: str, is_folder: bool) -> int | None:
+    """Create a temporary file; return a handle that holds its lock, where there are locks."""
+    if is_folder:
+        os.mkdir(temporary)
+        return None
+    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+    if HAS_LOCKS and try_to_lock(handle):
+        return handle
+    os.close(handle)  # Windows does not rename an open file
+    return None
+
+
+def _remove_unless_locked(path: str) -> None:
+    """Remove a temporary file, unless a process is still writing it."""
+    if not HAS_LOCKS:
+        _remove(path)
+        return
+    with suppress(OSError):  # another process has removed it, or it is that of another user
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            if try_to_lock(handle):
+                _remove(path)
+        finally:
+            os.close(handle)
 
 
 def _temporary_name(target: str) -> str:
     return f"{target}.{secrets.token_hex(RANDOM_BYTES)}{SUFFIX}"
 
 
-def _rename(
-    temporary: str, target: str, previous: str | os.PathLike[str] | None, is_folder: bool
-) -> None:
-    """Give the temporary file its name; if that fails, the old file keeps it."""
-    kept = previous
-    if kept is None and is_folder and os.path.isdir(target):
-        kept = _temporary_name(target)  # a folder cannot replace another one in one step
-    if kept is None or not os.path.exists(target):
-        os.replace(temporary, target)
-        return
-    os.replace(target, kept)
+def _keep(target: str, previous: str) -> None:
+    """Give a file a second name, that of the previous file, which is replaced.
+
+    The file keeps its own name until another file takes it, so that it is never missing.
+    """
+    second = _temporary_name(target)
     try:
+        try:
+            os.link(target, second)
+        except OSError:  # the file system has no hard links
+            shutil.copyfile(target, second)
+        os.replace(second, previous)
+    finally:
+        _remove(second)  # it is still there if both names were those of one file already
+
+
+def _replace_folder(temporary: str, target: str) -> None:
+    """Give a folder its name; if that fails, the old folder keeps it."""
+    old = _temporary_name(target)  # a folder cannot replace another one in one step
+    try:
+        os.replace(target, old)
         os.replace(temporary, target)
     except BaseException:
-        os.replace(kept, target)
+        if not os.path.lexists(target):
+            os.replace(old, target)
         raise
-    if previous is None:
-        _remove(os.fspath(kept))
+    finally:
+        if os.path.lexists(target):
+            _remove(old)
 
 
 def _remove(path: str) -> None:

@@ -12,29 +12,32 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.state import State
+from somf.algorithm.state_check import MOST_COUNTED
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
-from somf.persistence.tensorfile import Rows
+from somf.persistence.tensorfile import MALFORMED, Rows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
 
-FORMAT = 3
+FORMAT = 4
 """The format that is written."""
 
-READABLE = (1, 2, 3)
-"""The formats that can be read. Files of format 1 have components even if they have a state, and no
-checksum; those of formats 1 and 2 have no patches, no version, and λ only among the parameters."""
+READABLE = (1, 2, 3, 4)
+"""The formats that can be read.
 
-MALFORMED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    IndexError,
-    OverflowError,
-    RecursionError,
-)
-"""The built-in errors that malformed content of a file raises when it is used."""
+Files of format 1 have components even if they have a state, and no checksum; those of formats 1 and
+2 have no patches, no version, and λ only among the parameters; checkpoints before format 4 do not
+know the files and the hash of their data.
+"""
+
+LARGEST_ENTRY = 1e6
+"""The largest entry of an atom that is read.
+
+Atoms of a fit have norms up to one. With entries up to this one, products do not overflow.
+"""
+
+COLUMNS = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
+"""The columns that every history with records has."""
 
 
 @dataclass(frozen=True)
@@ -128,13 +131,13 @@ def save(
 
 def load(path: str | os.PathLike[str]) -> Model:
     """Read a model; raise DamagedFileError, with the name of the file, if it is not one."""
-    tensors, text = tensorfile.read(path, _allocate)
+    tensors, text = tensorfile.read(path, _allocate, _has_first_format)
     with refuse_malformed(path):
         fields = json.loads(text)
         if type(fields["format"]) is not int or fields["format"] not in READABLE:
             raise ValueError(f"its format is {fields['format']}, this version reads {READABLE}")
         # A file must not decide where a later fit writes its checkpoints.
-        params = dict(fields["params"]) | {"checkpoint": None}
+        params = _params(fields["params"]) | {"checkpoint": None}
         if "init" in tensors:
             params["init"] = tensors.pop("init")
         counters = fields["counters"]
@@ -185,6 +188,16 @@ def plain(params: dict[str, Any]) -> dict[str, Any]:
     return {name: _plain(name, value) for name, value in params.items()}
 
 
+def _has_first_format(text: str) -> bool:
+    return bool(json.loads(text)["format"] == 1)
+
+
+def _params(given: Any) -> dict[str, Any]:
+    if not isinstance(given, dict):
+        raise ValueError("its parameters have no names")
+    return given
+
+
 def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return an array to read into; the memory of samples may be larger than main memory."""
     if name.startswith("state.memory."):
@@ -195,8 +208,8 @@ def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 def _check(components: Array, feature_names: Any) -> None:
     if components.ndim != 2 or components.dtype.kind != "f" or 0 in components.shape:
         raise ValueError("its components are not a matrix of floats")
-    if not np.isfinite(components).all():
-        raise ValueError("its components are not finite")
+    if not (np.abs(components) <= LARGEST_ENTRY).all():  # false for NaN
+        raise ValueError("its components are not finite, or far too large")
     if feature_names is not None and (
         len(feature_names) != components.shape[1]
         or not all(isinstance(name, str) for name in feature_names)
@@ -204,9 +217,14 @@ def _check(components: Array, feature_names: Any) -> None:
         raise ValueError("it does not have one name for each feature")
 
 
-def _state(tensors: dict[str, Array], counters: dict[str, int]) -> State:
+def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
     arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
-    return State.restore(arrays, {name: int(value) for name, value in counters.items()})
+    order = arrays.get("permutation")
+    if order is not None and (
+        order.dtype != np.int64 or not np.array_equal(np.sort(order), np.arange(len(arrays["D"])))
+    ):
+        raise ValueError("the permutation of its state is none of its features")
+    return State.restore(arrays, {name: _count(value) for name, value in counters.items()})
 
 
 def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
@@ -248,19 +266,24 @@ def _weight(alpha: Any) -> float:
 
 def _history(given: Any) -> History:
     history = {str(name): [_number(value) for value in column] for name, column in given.items()}
-    if len({len(column) for column in history.values()}) > 1:
+    lengths = {len(column) for column in history.values()}
+    if len(lengths) > 1:
         raise ValueError("the columns of its history differ in length")
+    if history and (0 in lengths or not history.keys() >= COLUMNS):
+        raise ValueError("its history is incomplete")
     return history
 
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError("its history is not made of numbers")
+    if isinstance(value, int) and not 0 <= value <= MOST_COUNTED:
+        raise ValueError("its history counts what cannot be counted")
     return value
 
 
 def _count(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 2**63:
+    if type(value) is not int or not 0 <= value <= MOST_COUNTED:
         raise ValueError("it counts what is no number of samples or iterations")
     return value
 

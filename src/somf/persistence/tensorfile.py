@@ -1,4 +1,4 @@
-"""Arrays and text in one file that is safe to read, whoever wrote it.
+"""Arrays and text in one file that is safe to read, also if strangers wrote it.
 
 The layout is that of safetensors (eight bytes of header length, a JSON header, raw bytes), so other
 tools can read the files too. Nothing in it is executed, and every size is checked against the file
@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,13 +26,31 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "I64": np.dtype("<i8"),
 }
+"""The types of arrays, by their names in a file."""
+
 NAMES = {dtype: name for name, dtype in DTYPES.items()}
+"""The names in a file, by type."""
+
 MAX_HEADER = 2**26
+"""Bytes of a header, at most."""
+
 PIECE = 2**24
 """Bytes that are read or written at once."""
 
 NO_CHECKSUM = "0" * 64
 """What stands in the header for the checksum while the checksum is computed."""
+
+MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+    SyntaxError,
+)
+"""The built-in errors that malformed content of a file raises when it is used."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +110,7 @@ def write(
 def read(
     path: str | os.PathLike[str],
     allocate: Callable[[str, tuple[int, ...], np.dtype[Any]], Array] | None = None,
+    may_lack_checksum: Callable[[str], bool] | None = None,
 ) -> tuple[dict[str, Array], str]:
     """Read what `write` has written.
 
@@ -99,6 +119,8 @@ def read(
     path : path-like
     allocate : callable, optional
         Makes the array of some name, shape and type that is read into; by default in memory.
+    may_lack_checksum : callable, optional
+        Returns whether a file with some text may have no checksum; by default none may.
 
     Returns
     -------
@@ -120,7 +142,9 @@ def read(
             tensor = allocate(name, shape, dtype) if allocate else np.empty(shape, dtype)
             _fill(tensor, file, checksum)
             tensors[name] = tensor.astype(dtype.newbyteorder("="), copy=False)
-        if expected not in (None, checksum.hexdigest()):  # the first files had none
+        if expected is None and not (may_lack_checksum and may_lack_checksum(text)):
+            raise ValueError("it has no checksum")
+        if expected not in (None, checksum.hexdigest()):
             raise ValueError("its checksum is wrong")
     return tensors, text
 
@@ -133,14 +157,24 @@ def read_text(path: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file; whatever is found to be wrong with it is reported with its name."""
-    with open(path, "rb") as file:
+    """Open a file; every error in its content is raised with its name."""
+    with open(path, "rb", opener=_open_regular) as file:
         try:
             yield file, os.fstat(file.fileno()).st_size
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except MALFORMED as error:
             raise DamagedFileError(
                 f"{os.fspath(path)!r} is not a somf file, or is damaged: {error}."
             ) from error
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a file; refuse a FIFO or a device, which might block, or never end."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):  # `open` refuses folders
+        os.close(handle)
+        raise DamagedFileError(f"{path!r} is not a somf file: it is not a regular file.")
+    return handle
 
 
 def _read_header(file: BinaryIO, size: int) -> tuple[bytes, dict[str, Any], str, str | None]:

@@ -31,12 +31,18 @@ MOST_POINTS = 400
 MOST_DOTS = 60
 """The largest number of points that have a dot."""
 
+SMALLEST = 1e-290
+"""Smaller ranges are drawn as if all values were the same: their ticks would underflow."""
+
+LARGEST = 1e290
+"""Larger values are not drawn: the range of a chart would overflow."""
+
 
 def line_chart(x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
     """Return a chart of y against x, with a dot at each point unless there are many."""
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).round().astype(int))
     xs, ys = np.asarray(x, dtype=float)[kept], np.asarray(y, dtype=float)[kept]
-    if not (np.isfinite(xs).all() and np.isfinite(ys).all()):
+    if not all((np.abs(values) <= LARGEST).all() for values in (xs, ys)):  # false for NaN
         return '<p class="note">These records are not finite, so they are not drawn.</p>'
     frame = _Frame((xs.min(), xs.max()), _padded(ys))
     marks = f'<path class="line" d="{_path(frame.x(xs), frame.y(ys))}"/>'
@@ -131,8 +137,9 @@ def _padded(values: Array) -> tuple[float, float]:
 
 def _not_empty(limits: tuple[float, float]) -> tuple[float, float]:
     low, high = limits
-    middle = abs(low) or 1.0
-    return (low, high) if high - low > 1e-12 * middle else (low - middle / 2, low + middle / 2)
+    middle = abs(low) if abs(low) > SMALLEST else 1.0
+    least = max(1e-12 * abs(low), SMALLEST)
+    return (low, high) if high - low > least else (low - middle / 2, low + middle / 2)
 
 
 def _ticks(low: float, high: float) -> list[float]:

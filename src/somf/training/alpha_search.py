@@ -22,7 +22,7 @@ from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader, Source, loader_for
-from somf.errors import ParameterError
+from somf.errors import ParameterError, ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.training.config import TrainingConfig
@@ -175,27 +175,44 @@ class Probe:
         largest = to_host(beta) if self.penalty.positive else np.abs(to_host(beta))
         # At this λ and above, all codes are empty.
         top = float(largest.max()) / self.penalty.l1_ratio
-        if not (math.isfinite(top) and top > 0):
+        self._check_scale(top)
+        if top <= 0:
             raise ParameterError(
                 "alpha",
                 "be a number for samples that atoms cannot explain (are they all zero?)",
                 AUTO,
                 got=f"'auto' and a largest correlation of {top:g}",
             )
-        bottom = top * RANGE
-        low, high, n_too_large = bottom, top, 0
+        # The search is in units of a power of two near the top, so that no product overflows.
+        unit = math.ldexp(1.0, math.frexp(top)[1] - 1)
+        high, bottom = top / unit, top * RANGE / unit
+        low, n_too_large = bottom, 0
         while high / low > 1 + PRECISION:
             middle = math.sqrt(low * high)
-            if self._density(G, beta, middle) > self.target:
+            if self._density(G, beta, middle * unit) > self.target:
                 low = middle
                 continue
             high, n_too_large = middle, n_too_large + 1
             # Codes take longer the smaller λ is. So first test whether the smallest λ is enough.
             is_unreached = n_too_large == 2 and low == bottom
-            if is_unreached and self._density(G, beta, bottom) <= self.target:
+            if is_unreached and self._density(G, beta, bottom * unit) <= self.target:
                 break
         self.is_reached = low > bottom
-        return low
+        return low * unit
+
+    def _check_scale(self, top: float) -> None:
+        """Raise ScaleError if squares of the samples are out of the range of the floating type."""
+        sq_norm = to_host(self.sq_norm)
+        largest, limits = float(sq_norm.max()), np.finfo(sq_norm.dtype)
+        if not (math.isfinite(top) and math.isfinite(largest)):
+            raise ScaleError(
+                "The squares of X overflow", sq_norm.dtype, "X is too large. Scale it down."
+            )
+        # Codes are smaller than samples: their squares must not underflow, either.
+        if top > 0 and largest * math.sqrt(limits.eps) < limits.tiny:
+            raise ScaleError(
+                "The squares of X underflow", sq_norm.dtype, "X is too small. Scale it up."
+            )
 
     def check(self, alpha: float) -> None:
         """Warn if there was no λ that is small enough for the atoms before."""

@@ -2,13 +2,15 @@
 
 A checkpoint is a model file with the state of the fit and its identity: parameters, and a
 fingerprint of the data. It replaces the previous checkpoint only once it is on the disk, and the
-previous one is kept as ``<path>.previous``.
+previous one is kept as ``<path>.previous``. A checkpoint is never missing once there was one, so a
+fit whose checkpoint was removed starts again; ``<path>.previous`` only replaces a damaged one.
 """
 
 import logging
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -20,9 +22,11 @@ from somf.algorithm.state import State
 from somf.errors import DamagedFileError, ParameterError
 from somf.persistence import modelfile
 from somf.persistence.atomic import remove_leftovers
+from somf.persistence.locking import InUse, LockFile
 from somf.persistence.modelfile import Model
 from somf.scratch import scratch_zeros
 from somf.training.callbacks import Progress
+from somf.training.epoch_hash import EpochHash
 from somf.training.identity import FitIdentity
 from somf.typing import History, Ints
 
@@ -52,11 +56,16 @@ class Checkpoint:
         Samples between two checkpoints; with both, the first that comes counts. By default a
         checkpoint is written every 60 seconds, or less often where this would take more than 5 %
         of the time.
+    hash_data : bool
+        Whether to hash all samples of every epoch, and to raise an error after an epoch whose
+        samples are not those of the first one. Without it, only 32 rows are compared when a fit
+        resumes.
     """
 
     path: str | os.PathLike[str]
     every_seconds: float | None = None
     every_samples: int | None = None
+    hash_data: bool = False
 
 
 @dataclass(frozen=True)
@@ -83,19 +92,66 @@ class CheckpointManager:
     Parameters
     ----------
     request : Checkpoint
-    identity : FitIdentity
+    identify : callable
+        Returns the identity of the fit. It reads some samples, so `resume` calls it.
     """
 
-    def __init__(self, request: Checkpoint, identity: FitIdentity) -> None:
-        self.request, self.identity = request, identity
+    identity: FitIdentity
+
+    def __init__(self, request: Checkpoint, identify: Callable[[], FitIdentity]) -> None:
+        self.request, self.identify = request, identify
         # An absolute path: the working directory may change, and a link may lead to another disk.
         self.path = Path(os.path.realpath(request.path))
         self.previous = self.path.with_name(f"{self.path.name}.previous")
-        if not self.path.parent.is_dir() or self.path.is_dir():
+        is_other = self.path.exists() and not self.path.is_file()
+        if not self.path.parent.is_dir() or is_other:
             raise ParameterError(
                 "checkpoint", "be a file in a folder that exists", os.fspath(request.path)
             )
+        self.epoch_hash = EpochHash()
         self._n_samples, self._time, self._cost = 0, perf_counter(), 0.0
+        self._written: tuple[int, int] | None = None
+        self._report: str | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other fits, also those of other processes, from using the checkpoint.
+
+        Raises
+        ------
+        ParameterError
+            If another fit uses it; the message has its process and host.
+        """
+        lock = LockFile(f"{self.path}.lock")
+        try:
+            lock.acquire()
+        except InUse as error:
+            if error.owner is None:
+                raise self._other_file(Path(lock.path), "that locks it") from None
+            raise ParameterError(
+                "checkpoint",
+                "be used by one fit at a time",
+                str(self.path),
+                "Wait until that fit has ended, or choose another path.",
+                got=f"{str(self.path)!r}, which is used by {error.owner}",
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def announce(self) -> None:
+        """Log how to resume an interrupted fit, if there is a checkpoint."""
+        if self.path.exists():
+            logger.warning("Interrupted. %s", self._report or self._how_to_resume)
+
+    @property
+    def _how_to_resume(self) -> str:
+        return f"The checkpoint is {str(self.path)!r}; the same call of fit resumes from it."
+
+    def has_written(self, state: State, progress: Progress) -> bool:
+        """Return whether the checkpoint is that of a state and all its records."""
+        return self._written == _position(state, progress)
 
     def write(self, state: State, progress: Progress, alpha: float, seen: Ints | None) -> None:
         """Write a checkpoint.
@@ -126,11 +182,14 @@ class CheckpointManager:
                 "wall_seconds": progress.wall_seconds,
                 "objective": progress.objective,
                 "n_unused": progress.n_unused,
+                "files": self.identity.files,
+                "epoch_hash": self.epoch_hash.fields(),
             },
         )
         begin = perf_counter()
         try:
             modelfile.save(self.path, model, seen, self.previous)
+            self._written = _position(state, progress)
         finally:
             self._n_samples, self._time = state.n_samples_seen, perf_counter()
             self._cost = self._time - begin
@@ -142,13 +201,14 @@ class CheckpointManager:
         try:
             self.write(state, progress, alpha, seen)
         except OSError as error:
-            report = (
+            self._report = (
                 f"The checkpoint {str(self.path)!r} could not be written ({error}); "
                 "the last one that could remains."
             )
-            warnings.warn(report, RuntimeWarning, stacklevel=3)
-            return report
-        return f"The checkpoint is {str(self.path)!r}; the same call of fit resumes from it."
+            warnings.warn(self._report, RuntimeWarning, stacklevel=3)
+        else:
+            self._report = self._how_to_resume
+        return self._report
 
     def is_due(self, n_samples_seen: int) -> bool:
         """Return whether it is time for the next checkpoint."""
@@ -176,7 +236,11 @@ class CheckpointManager:
         ParameterError
             If the file is no checkpoint, or that of another fit. It is left as it is.
         """
+        self.identity = self.identify()
         remove_leftovers(self.path)
+        if not self.path.exists():
+            self._check_start()
+            return None
         damages: list[DamagedFileError] = []
         for path in (self.path, self.previous):
             if path.exists():
@@ -219,7 +283,31 @@ class CheckpointManager:
         with modelfile.refuse_malformed(path):
             check(model.state)
             state = _with_all_samples(model.state, n_samples)
-            return ResumePoint(state, _progress(model.fit, model.history, state), model.alpha)
+            is_validated = self.identity.validation is not None
+            progress = _progress(model.fit, model.history, state, is_validated)
+            changes = self.identity.changed_files(model.fit)
+            if "epoch_hash" in model.fit:  # older checkpoints have none
+                self.epoch_hash.restore(model.fit["epoch_hash"])
+        if changes:
+            warnings.warn(
+                f"{' '.join(changes)} The fit resumes, since the rows that are compared are the "
+                "same. If others have changed, remove the checkpoint to start again.",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+        return ResumePoint(state, progress, model.alpha)
+
+    def _check_start(self) -> None:
+        """Make sure that a fit that starts again replaces nothing but checkpoints."""
+        if self.previous.exists():
+            if not _may_replace(self.previous) or self.previous.stat().st_size == 0:
+                raise self._other_file(self.previous, "which the next one replaces")
+            logger.warning(
+                "There is no checkpoint %s, so the fit starts again. Its predecessor, %s, is not "
+                "used; to resume from it, give it that name.",
+                self.path,
+                self.previous,
+            )
 
     def _protect_older_files(self, damages: list[DamagedFileError]) -> None:
         """Make sure that the next checkpoint replaces nothing but checkpoints."""
@@ -233,18 +321,26 @@ class CheckpointManager:
                 stacklevel=4,
             )
         elif self.previous.exists() and not _may_replace(self.previous):
-            raise ParameterError(
-                "checkpoint",
-                f"have beside it only a checkpoint as {self.previous.name!r}, which the next one "
-                "replaces",
-                str(self.path),
-                "Remove or rename that file, or choose another path.",
-                got="another file",
-            )
+            raise self._other_file(self.previous, "which the next one replaces")
+
+    def _other_file(self, path: Path, purpose: str) -> ParameterError:
+        return ParameterError(
+            "checkpoint",
+            f"have beside it only a file of its own as {path.name!r}, {purpose}",
+            str(self.path),
+            "Remove or rename that file, or choose another path.",
+            got="another file",
+        )
+
+
+def _position(state: State, progress: Progress) -> tuple[int, int]:
+    return state.n_iter, len(progress.history.get("n_iter", ()))
 
 
 def _may_replace(path: Path) -> bool:
     """Return whether a file is a checkpoint, or the rest of one."""
+    if not path.is_file():
+        return False
     try:
         return modelfile.is_checkpoint(path)
     except DamagedFileError:
@@ -269,10 +365,8 @@ def _with_all_samples(state: State, n_samples: int) -> State:
     return State.restore(arrays, state.counters())
 
 
-def _progress(fit: dict[str, Any], history: History, state: State) -> Progress:
-    lengths = {len(column) for column in history.values()}
-    columns = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
-    if lengths and (len(lengths) > 1 or not columns <= history.keys()):
+def _progress(fit: dict[str, Any], history: History, state: State, is_validated: bool) -> Progress:
+    if history and ("objective" in history) != is_validated:
         raise ValueError("its history is incomplete")
     return Progress(
         n_iter=state.n_iter,

@@ -23,7 +23,7 @@ from somf.training.identity import FitIdentity
 from somf.training.loop import Loop, ValidationSet
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
-from somf.training.signals import SignalGuard
+from somf.training.signals import SignalGuard, prompt_ctrl_c
 from somf.training.start import Split, hold_out, start
 from somf.typing import History, Ints
 
@@ -51,7 +51,7 @@ def fit(
     source: Source,
     validation: Any,
     seed: int,
-    identity: FitIdentity | None,
+    identify: Callable[[], FitIdentity],
 ) -> Fit:
     """Learn a dictionary in some epochs over a source, or go on from a checkpoint.
 
@@ -63,35 +63,58 @@ def fit(
         See `hold_out`.
     seed : int
         That of a checkpoint takes precedence.
-    identity : FitIdentity or None
-        Needed where the configuration asks for checkpoints.
+    identify : callable
+        Returns the identity of the fit; called if the configuration asks for checkpoints.
     """
-    manager, resumed = None, None
-    if config.checkpoint is not None and identity is not None:
-        manager = CheckpointManager(config.checkpoint, identity)
-        dtype = config.dtype_for(source.dtype)
-        check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
-        resumed = manager.resume(source.shape[0], check)
-    if resumed is not None:
-        seed = resumed.state.seed
-    split = hold_out(source, validation, seed)
-    kernels = kernels_for(config.device)
+    if config.checkpoint is None:
+        return _fit(config, source, validation, seed, None, SignalGuard())
+    manager = CheckpointManager(config.checkpoint, identify)
+    guard = SignalGuard(
+        signal.SIGINT, signal.SIGTERM, second_is_immediate=True, announce=manager.announce
+    )
+    with guard, manager.locked():
+        return _fit(config, source, validation, seed, manager, guard)
+
+
+def _fit(
+    config: TrainingConfig,
+    source: Source,
+    validation: Any,
+    seed: int,
+    manager: CheckpointManager | None,
+    guard: SignalGuard,
+) -> Fit:
     with ExitStack() as stack:
-        stack.enter_context(threads(config.n_threads))
-        stack.enter_context(kernels.explain_out_of_memory())
-        callbacks = list(config.callbacks)
-        if config.verbose:
-            callbacks.append(stack.enter_context(progress_bar()))
-        if resumed is None:
-            config = resolve_alpha(config, source, split.ids, seed)
-            state = start(config, source, split.ids, seed, is_finite=True)
-            progress = Progress()
-        else:
-            config, state, progress = _at(resumed, config)
-        loader = _loader(config, source, state, non_negative=config.is_non_negative)
-        held_out = _validation_set(config, source, state, split)
-        loop = Loop(config, state, loader, split.ids, held_out, callbacks, manager, progress)
+        with prompt_ctrl_c(), guard.immediate():
+            resumed = None if manager is None else _resume(config, source, manager)
+            if resumed is not None:
+                seed = resumed.state.seed
+            split = hold_out(source, validation, seed)
+            stack.enter_context(threads(config.n_threads))
+            stack.enter_context(kernels_for(config.device).explain_out_of_memory())
+            callbacks = list(config.callbacks)
+            if config.verbose:
+                callbacks.append(stack.enter_context(progress_bar()))
+            if resumed is None:
+                config = resolve_alpha(config, source, split.ids, seed)
+                state = start(config, source, split.ids, seed, is_finite=True)
+                progress = Progress()
+            else:
+                config, state, progress = _at(resumed, config)
+            loader = _loader(config, source, state, non_negative=config.is_non_negative)
+            held_out = _validation_set(config, source, state, split)
+            loop = Loop(
+                config, state, loader, split.ids, held_out, callbacks, manager, progress, guard
+            )
         return Fit(config, state, loop.run())
+
+
+def _resume(
+    config: TrainingConfig, source: Source, manager: CheckpointManager
+) -> ResumePoint | None:
+    dtype = config.dtype_for(source.dtype)
+    check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+    return manager.resume(source.shape[0], check)
 
 
 def _at(resumed: ResumePoint, config: TrainingConfig) -> tuple[TrainingConfig, State, Progress]:
@@ -141,8 +164,9 @@ def partial_fit(
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
     with threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
-            config = resolve_alpha(config, source, ids, seed)
-            state = start(config, source, ids, seed, is_finite=False)
+            with prompt_ctrl_c():
+                config = resolve_alpha(config, source, ids, seed)
+                state = start(config, source, ids, seed, is_finite=False)
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:

@@ -1,7 +1,10 @@
 """The identity of a fit: its parameters, and a fingerprint of its data."""
 
 import hashlib
+import os
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from numbers import Real
 from typing import Any
 
@@ -52,6 +55,9 @@ class FitIdentity:
         The fingerprint of the data.
     validation : dict, float or None
         The fingerprint of other data, or a fraction of the samples.
+    files : dict
+        Size and time of the files of ``"X"`` and ``"validation"``; see `file_stamp`. Not compared
+        by `differences`: a copy of a file has another time.
     """
 
     kind: str
@@ -61,6 +67,7 @@ class FitIdentity:
     patches: dict[str, Any] | None
     data: dict[str, Any]
     validation: Any
+    files: dict[str, Any]
 
     def differences(self, then: Model, fit: dict[str, Any]) -> list[str]:
         """Return sentences about what has changed since a checkpoint was written."""
@@ -81,6 +88,20 @@ class FitIdentity:
         if not np.array_equal(then.params["init"], self.params["init"]):
             found.append("init: another one then")
         return found
+
+    def changed_files(self, fit: dict[str, Any]) -> list[str]:
+        """Return sentences about files that have changed since a checkpoint was written."""
+        then = fit.get("files", {})  # which older checkpoints do not have
+        return [
+            f"The files of {name} had {_words(then[name])} then, and have {_words(now)} now."
+            for name, now in self.files.items()
+            if now is not None and then.get(name) not in (None, now)
+        ]
+
+
+def _words(stamp: dict[str, Any]) -> str:
+    moment = datetime.fromtimestamp(int(stamp["modified"]) / 1e9)
+    return f"{int(stamp['bytes']):,} bytes, last modified at {moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _pairs(name: str, then: Any, now: Any) -> dict[str, tuple[Any, Any]]:
@@ -118,6 +139,32 @@ def fingerprint(data: Any, is_shuffled: bool = False) -> Any:
         "content of sampled rows": digest.hexdigest()[:16],
     }
     return found | {"storage": _storage(source)} if is_shuffled else found
+
+
+def file_stamp(data: Any) -> dict[str, int] | None:
+    """Return the size of the files of some data, and when one of them was last modified.
+
+    Parameters
+    ----------
+    data : Source, array-like, float or None
+
+    Returns
+    -------
+    stamp : dict or None
+        ``bytes`` and ``modified``, in nanoseconds; None for data that is not in files.
+    """
+    if data is None or isinstance(data, Real):
+        return None
+    found = []
+    for path in as_source(data).files:
+        with suppress(OSError):  # an open file may have been removed
+            found.append(os.stat(path))
+    if not found:
+        return None
+    return {
+        "bytes": sum(status.st_size for status in found),
+        "modified": max(status.st_mtime_ns for status in found),
+    }
 
 
 def _storage(source: Source) -> str:

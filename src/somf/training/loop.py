@@ -1,7 +1,6 @@
 """The loop over minibatches: clock, records, callbacks, checkpoints, signals."""
 
 import logging
-import signal
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import Minibatch, epochs
-from somf.training.signals import Interrupted, SignalGuard
+from somf.training.signals import Interrupted, SignalGuard, prompt_ctrl_c
 from somf.typing import History, Ints
 
 logger = logging.getLogger("somf")
@@ -52,6 +51,8 @@ class Loop:
     manager : CheckpointManager, optional
     progress : Progress
         A new one, or that of the checkpoint from which the fit resumes.
+    guard : SignalGuard
+        Has been entered, and defers signals.
     """
 
     def __init__(
@@ -64,14 +65,14 @@ class Loop:
         callbacks: Sequence[Callback],
         manager: CheckpointManager | None,
         progress: Progress,
+        guard: SignalGuard,
     ) -> None:
         self.config, self.state, self.loader, self.ids = config, state, loader, ids
         self.validation, self.callbacks, self.manager = validation, callbacks, manager
-        self.progress = progress
+        self.progress, self.guard = progress, guard
         self.solver = Solver(config, state)
         self.record_every = config.record_every or len(ids)
         self.start = perf_counter() - progress.wall_seconds
-        self.guard = SignalGuard()
         self._is_resumed, self._is_over = state.n_iter > 0, False
         progress.n_samples_planned = config.n_epochs * len(ids)
         if state.n_samples_seen > progress.n_samples_planned:
@@ -91,16 +92,15 @@ class Loop:
         if not self.progress.history and self.manager is not None:
             # A path that cannot be written to is an error now, rather than after an hour.
             self.manager.write(*self._to_be_written())
-        signals = () if self.manager is None else (signal.SIGINT, signal.SIGTERM)
-        with SignalGuard(*signals, second_is_immediate=True) as self.guard:
-            while not self._run_until_signal():
-                logger.warning("Interrupted. %s", self._write_checkpoint())
-                self.guard.deliver()  # returns if the program has a handler that does
+        while not self._run_until_signal():
+            if self.manager is not None and not self.manager.has_written(self.state, self.progress):
+                self._write_checkpoint()
+            self.guard.deliver()  # returns if the program has a handler that does
         return self.progress.history
 
     def _run_until_signal(self) -> bool:
         """Do what is left of the fit; return False if a signal has interrupted it."""
-        n_iter = self.state.n_iter
+        n_iter, n_records = self.state.n_iter, self._n_records()
         try:
             if self._is_record_due():
                 self._measure_and_record()
@@ -110,11 +110,12 @@ class Loop:
                 self._is_over = self._should_stop() or self._is_done()
             if not self._is_over:
                 self._learn()
+            self.solver.check_result()
             if self.progress.history["n_iter"][-1] < self.state.n_iter:
                 self._measure_and_record()
         except Interrupted:
             return False
-        if self.state.n_iter > n_iter:
+        if (self.state.n_iter, self._n_records()) != (n_iter, n_records):
             self._write_checkpoint()
         else:
             logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
@@ -138,6 +139,7 @@ class Loop:
                 if minibatch is None:
                     return
                 self._step(minibatch, tick, is_first)
+                del minibatch  # its memory is for the next one
                 is_first = False
                 self._is_over = self._should_stop()
                 if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
@@ -148,16 +150,18 @@ class Loop:
 
         Until it is there, the state is consistent: signals and errors may interrupt.
         """
-        with self._checkpoint_on_error(), self.guard.interruptible():
+        with prompt_ctrl_c(), self._checkpoint_on_error(), self.guard.interruptible():
             return next(minibatches, None)
 
     def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
         """Learn from a minibatch that was requested at `tick`, and record if a record is due."""
         progress, state = self.progress, self.state
-        if is_first:
-            tick += self._step_and_compile(minibatch)
-        else:
-            self.solver.step(minibatch.X, minibatch.ids)
+        self._hash(minibatch)
+        with prompt_ctrl_c():
+            if is_first:
+                tick += self._step_and_compile(minibatch)
+            else:
+                self.solver.step(minibatch.X, minibatch.ids)
         is_due = self._is_record_due()
         if is_due:
             self.solver.check()  # waits for a device, so that its time is counted
@@ -170,6 +174,17 @@ class Loop:
             progress.n_unused = self._count_unused()
             self._measure_and_record()
 
+    def _hash(self, minibatch: Minibatch) -> None:
+        """Add a minibatch to the hash of its epoch, if the checkpoint has one."""
+        if self.manager is not None and self.manager.request.hash_data:
+            self.manager.epoch_hash.add(
+                minibatch.X,
+                minibatch.ids,
+                self.config.device,
+                self.state.n_samples_seen,
+                len(self.ids),
+            )
+
     def _step_and_compile(self, minibatch: Minibatch) -> float:
         """Do the first step; return the seconds of it that Numba spent on compiling kernels."""
         from somf.kernels.cpu.jit import compilation_timer  # Numba is slow to import
@@ -179,6 +194,9 @@ class Loop:
         if seconds() > 0:
             logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())
         return seconds()
+
+    def _n_records(self) -> int:
+        return len(self.progress.history.get("n_iter", ()))
 
     def _is_done(self) -> bool:
         return self.state.n_samples_seen == self.progress.n_samples_planned
@@ -205,7 +223,7 @@ class Loop:
     def _measure_and_record(self) -> None:
         progress = self.progress
         if self.validation is not None:
-            with self._checkpoint_on_error(), self.guard.interruptible():
+            with prompt_ctrl_c(), self._checkpoint_on_error(), self.guard.interruptible():
                 kernels, penalty = self.solver.kernels, self.config.penalty
                 coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
                 progress.objective = coder.objective(self.validation.loader, self.validation.ids)

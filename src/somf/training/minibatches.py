@@ -54,5 +54,5 @@ def one_pass(loader: Loader, order: Ints, batch_size: int) -> Generator[Minibatc
     """Yield samples in a given order, `batch_size` at a time; the next ones are read ahead."""
     batches = np.split(order, range(batch_size, len(order), batch_size))
     with loader.stream(batches) as matrices:
-        for ids, X in zip(batches, matrices, strict=True):
-            yield Minibatch(ids, X)
+        for ids in batches:
+            yield Minibatch(ids, next(matrices))  # no name: its memory is free once it is used

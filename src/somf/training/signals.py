@@ -1,11 +1,24 @@
 """Ctrl-C and other signals, deferred until the state of a fit is consistent."""
 
+import _thread
+import os
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Self
+
+RETRY_SECONDS = 0.02
+"""Seconds after which a signal that arrived in a callback is sent again."""
+
+CALLBACKS = {"_raw_object_cache_notify", "_raw_object_cache_getbuffer", "__del__"}
+"""Functions that are called from C, where an exception is printed and lost.
+
+LLVM calls those of llvmlite at the end of every compilation, which is when Python handles a signal
+that arrived while LLVM was busy.
+"""
 
 
 class Interrupted(BaseException):
@@ -23,6 +36,8 @@ class SignalGuard:
     *signals : int
     second_is_immediate : bool
         Whether a signal that arrives again while it is deferred is delivered at once.
+    announce : callable, optional
+        Called before a signal is delivered, which may end the program.
 
     Attributes
     ----------
@@ -30,11 +45,17 @@ class SignalGuard:
         The signals that have arrived.
     """
 
-    def __init__(self, *signals: int, second_is_immediate: bool = False) -> None:
+    def __init__(
+        self,
+        *signals: int,
+        second_is_immediate: bool = False,
+        announce: Callable[[], None] | None = None,
+    ) -> None:
         self.signals, self.second_is_immediate = signals, second_is_immediate
+        self.announce = announce
         self.pending: list[int] = []
         self._handlers: dict[int, Any] = {}
-        self._is_interruptible = False
+        self._is_interruptible = self._is_immediate = False
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -59,13 +80,26 @@ class SignalGuard:
         finally:
             self._is_interruptible = False
 
+    @contextmanager
+    def immediate(self) -> Iterator[None]:
+        """Deliver signals at once inside this context."""
+        self._is_immediate = True
+        try:
+            yield
+        finally:
+            self._is_immediate = False
+
     def deliver(self) -> None:
         """Call the handlers that were there before, for all pending signals."""
         while self.pending:
             self._deliver(self.pending.pop(0), None)
 
     def _receive(self, signum: int, frame: FrameType | None) -> None:
-        if signum not in self.pending:
+        if _is_in_callback(frame):
+            _thread.start_new_thread(_send_again, (signum,))
+        elif self._is_immediate:
+            self._deliver(signum, frame)
+        elif signum not in self.pending:
             self.pending.append(signum)
             if self._is_interruptible:
                 raise Interrupted
@@ -74,8 +108,35 @@ class SignalGuard:
             self._deliver(signum, frame)
 
     def _deliver(self, signum: int, frame: FrameType | None) -> None:
+        if self.announce is not None:
+            self.announce()
         handler = self._handlers[signum]
         if callable(handler):
             handler(signum, frame)
         else:  # the default action would end the process without cleaning up
             raise SystemExit(128 + signum)
+
+
+@contextmanager
+def prompt_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C have its usual effect inside this context, also if kernels are being compiled."""
+    with SignalGuard(signal.SIGINT) as guard, guard.immediate():
+        yield
+
+
+def _is_in_callback(frame: FrameType | None) -> bool:
+    """Return whether an exception that is raised in a frame would be lost."""
+    while frame is not None:
+        if frame.f_code.co_name in CALLBACKS:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(signum: int) -> None:
+    """Send a signal to the main thread, a moment later."""
+    time.sleep(RETRY_SECONDS)
+    if hasattr(signal, "pthread_kill") and os.name == "posix":
+        signal.pthread_kill(threading.main_thread().ident or 0, signum)
+    else:
+        _thread.interrupt_main(signal.Signals(signum))

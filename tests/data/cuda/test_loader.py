@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from somf.data import ImagePatches, Loader, as_source, loader_for
 from somf.kernels.host import to_host
 from tests.helpers.gpu import NEEDS_CUDA, NEEDS_GPU
+from tests.helpers.problems import random_csr
 
 pytestmark = NEEDS_CUDA
 FLOAT = np.dtype(np.float32)
@@ -37,7 +38,7 @@ def test_rows_of_any_type_are_those_of_the_host(dtype, permuted):
 
 
 def test_sparse_rows_are_those_of_the_host():
-    X = sp.random_array((6, 9), density=0.3, rng=np.random.default_rng(0), format="csr")
+    X = random_csr(6, 9, 0.3)
     host, device = both(X)
     np.testing.assert_array_equal(device, host)
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf import DictionaryLearning
+from somf import DictionaryLearning, ImagePatches
 from somf.data import as_source, open_source
+from somf.data.formats.zarr import _is_raw
+from somf.data.images import files
 from somf.errors import (
     DamagedFileError,
     FileRequestError,
@@ -248,6 +250,30 @@ def test_a_damaged_npz_file_is_named(tmp_path, changes, message):
     assert "X.npz" in str(caught.value)
 
 
+def test_more_columns_than_the_file_could_hold_are_refused(tmp_path):
+    npz(tmp_path / "X.npz", **csr_members(shape=npy(np.array([60, 22_000_000]))))
+    fails(tmp_path / "X.npz", "promises 176,000,000 bytes")
+    fails(tmp_path / "X.npz", "promises 176,000,000 bytes", transposed=True)
+
+
+def test_a_small_npz_file_that_fills_the_memory_is_refused(tmp_path):
+    zeros = npy(np.zeros(0), header((2**26,))) + bytes(2**29)  # 500 kB as Deflate stores them
+    npz(tmp_path / "X.npz", **csr_members(data=zeros))
+    del zeros
+    fails(tmp_path / "X.npz", "would be read into memory, .* save it with compressed=False")
+
+
+def test_an_archive_whose_members_overlap_is_refused(tmp_path):
+    """Each of its members claims the same compressed bytes, so that their sizes add up."""
+    zeros = npy(np.zeros(0), header((2**22,))) + bytes(2**25)
+    npz(tmp_path / "X.npz", **csr_members(data=zeros))
+    with zipfile.ZipFile(tmp_path / "X.npz", "a") as archive:
+        (member,) = (m for m in archive.infolist() if m.filename == "data.npy")
+        archive.filelist += [member] * 20
+        archive._didModify = True
+    fails(tmp_path / "X.npz", "would be read into memory")
+
+
 def test_a_truncated_or_foreign_npz_file_is_named(tmp_path):
     sp.save_npz(tmp_path / "X.npz", sp.csr_array(X))
     content = (tmp_path / "X.npz").read_bytes()
@@ -376,6 +402,58 @@ def test_a_zarr_that_was_moved_away_does_not_read_as_zeros(tmp_path, options, za
         source.rows(np.arange(5))
     with pytest.raises(MissingFileError, match=r"X\.zarr.* is no longer there"):
         source.read(0, 10, np.empty((10, 8)))
+
+
+@pytest.mark.parametrize("options", [{}, {"compressors": None}], ids=["compressed", "plain"])
+@pytest.mark.parametrize("zarr_format", [2, 3])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_zarr_chunks_that_vanish_are_an_error_and_not_zeros(
+    tmp_path, options, zarr_format, transposed
+):
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    options = {"shape": (70, 8), "chunks": (10, 8), "dtype": float, **options}
+    module.create_array(tmp_path / "X.zarr", zarr_format=zarr_format, **options)[:60] = X
+    source = open_source(tmp_path / "X.zarr", transposed=transposed)
+    everything = np.arange(source.shape[0])
+    assert not source.rows(everything)[-1][-1]  # never written: the fill value
+    (tmp_path / "X.zarr" / ("c/3/0" if zarr_format == 3 else "3.0")).unlink()
+    with pytest.raises(MissingFileError, match=r"X\.zarr.*3.0' is no longer there"):
+        source.rows(everything)
+    with pytest.raises(MissingFileError, match=r"X\.zarr.*3.0' is no longer there"):
+        source.read(0, len(everything), np.empty(source.shape))
+    with pytest.raises(MissingFileError, match=r"X\.zarr.*3.0' is no longer there"):
+        DictionaryLearning(3, batch_size=4, init="random").fit(source)
+
+
+def test_zarr_chunks_that_vanish_while_an_image_is_read_are_an_error(tmp_path, monkeypatch):
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    module.create_array(tmp_path / "X.zarr", shape=X.shape, chunks=(10, 8), dtype=float)[:] = X
+    unpacked = files._unpacked
+
+    def unpack_after_a_loss(*args):
+        (tmp_path / "X.zarr" / "c/3/0").unlink()
+        return unpacked(*args)
+
+    monkeypatch.setattr(files, "_unpacked", unpack_after_a_loss)
+    with pytest.raises(MissingFileError, match=r"X\.zarr.*3.0' is no longer there"):
+        ImagePatches(tmp_path / "X.zarr", 3)
+
+
+def test_the_order_of_bytes_of_a_zarr_codec_may_be_a_word(tmp_path, monkeypatch):
+    """It is an enumeration up to version 3.3 of the library, and a str from 3.4 on."""
+    module = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+    options = {"shape": X.shape, "chunks": (10, 8), "dtype": float, "compressors": None}
+    array = module.create_array(tmp_path / "X.zarr", **options)
+    for endian, is_plain in (("little", True), ("big", False), (None, True)):
+        object.__setattr__(array.metadata.codecs[0], "endian", endian)
+        assert _is_raw(array) == (is_plain if sys.byteorder == "little" else not is_plain)
+
+
+def test_a_chunk_that_is_larger_than_what_is_stored_is_refused(zarr):
+    metadata = (zarr / "zarr.json").read_text()
+    (zarr / "zarr.json").write_text(metadata.replace("10,", "100000000000,", 1))
+    assert (zarr / "zarr.json").read_text() != metadata
+    fails(zarr, "promises 6,400,000,000,000 bytes")
 
 
 def test_a_zarr_that_promises_more_than_it_holds_is_refused(zarr):

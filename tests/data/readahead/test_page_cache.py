@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import subprocess
 import sys
 
 import numpy as np
@@ -195,19 +196,93 @@ def test_a_file_that_was_cut_short_is_named(tmp_path, shared_threads, kind):
     path = tmp_path / path
     os.truncate(path, path.stat().st_size - 4)
     name = "X.zarr" if kind == "Zarr" else path.name
-    if sys.platform != "linux" and kind in ("npy", "stack"):
-        pytest.skip("only Linux tells which file is mapped")
     with pytest.raises(DamagedFileError, match=name):
         streamed(Loader(source, ROWS.dtype))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which file is mapped")
 def test_a_mapped_image_that_was_cut_short_is_named(tmp_path):
     path = write(tmp_path, "npy", np.zeros((100, 100, 4)))
     patches = ImagePatches(path, 5)
     os.truncate(path, 1000)
     with pytest.raises(DamagedFileError, match=r"X\.npy' is damaged: its end has been cut off"):
         streamed(Loader(patches, patches.dtype), np.arange(50))
+
+
+CUT = """
+import mmap, os, sys
+import numpy as np
+from somf import DictionaryLearning
+from somf.data import Loader, as_source, open_source
+from somf.data.readahead.memory_map import Mapping
+from somf.errors import DamagedFileError
+
+path, kind = sys.argv[1:]
+model = DictionaryLearning(3, init="random").fit(np.eye(9))
+if kind == "map":
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+    X = np.frombuffer(mapped, offset=128).reshape(4000, 9)
+elif kind == "output":
+    X = np.load(path, mmap_mode="r+")[:, :3]
+else:
+    X = np.load(path, mmap_mode="r+" if "writable" in kind else "r")
+source = as_source(X.T if "transposed" in kind else X)
+
+def cut():
+    os.truncate(path, 1000)
+
+if "renamed" in kind:
+    os.rename(path, path + ".other")
+    path += ".other"
+try:
+    if kind == "output":
+        cut()
+        model.transform(np.eye(9).repeat(445, axis=0)[:4000], out=X)
+    elif "while" in kind:  # after the first block of features
+        use = Mapping.use
+        Mapping.use = lambda *args: (use(*args), seen.append(1), len(seen) == 2 and cut())
+        seen = []
+        source.read(0, 9, np.empty((9, 4000)))
+    elif "stream" in kind:
+        loader = Loader(source, X.dtype)
+        ids = loader.order(np.arange(source.shape[0]), 0, 0)
+        with loader.stream(np.split(ids, len(ids))) as minibatches:
+            for number, _ in enumerate(minibatches):
+                if number == 2:
+                    cut()
+    else:
+        cut()
+        source.rows(np.arange(source.shape[0]))
+except DamagedFileError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not cut a file that is mapped")
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "rows",
+        "rows stream",
+        "writable rows stream",
+        "transposed",
+        "writable transposed",
+        "transposed, while it is read",
+        "renamed rows stream",
+        "map",
+        "output",
+    ],
+)
+def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path, kind):
+    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((4000, 9)))
+    done = subprocess.run(
+        [sys.executable, "-c", CUT, os.fspath(tmp_path / "X.npy"), kind],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "is damaged: its end has been cut off." in done.stdout
 
 
 def test_a_memory_map_whose_file_was_replaced_by_a_shorter_one_is_still_read(tmp_path):

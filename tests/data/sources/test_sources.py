@@ -20,6 +20,7 @@ from somf.data import (
     as_source,
     open_source,
 )
+from somf.errors import DataError
 
 
 def matrix():
@@ -595,6 +596,112 @@ def test_a_source_that_raises_stop_iteration_is_named_in_an_error(chunk_starts, 
         setattr(source, flag, value)
     with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
         DictionaryLearning(3, init="random", batch_size=4).fit(source)
+
+
+CSR = sp.csr_array(matrix())
+
+
+def csr_with(**changes):
+    """Return a CSR matrix with other index arrays, which SciPy does not check."""
+    X = CSR.copy()
+    for name, value in changes.items():
+        setattr(X, name, value)
+    return X
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"indices": CSR.indices - 1},
+        {"indices": CSR.indices + 1},
+        {"indices": np.full_like(CSR.indices, 2**30)},
+        {"indptr": CSR.indptr[::-1].copy()},
+        {"indptr": CSR.indptr * 1000},
+        {"indptr": CSR.indptr - 1},
+    ],
+    ids=["negative", "too large", "far too large", "backwards", "past the end", "before"],
+)
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix])
+def test_indices_outside_of_a_sparse_matrix_are_refused(changes, kind):
+    broken = csr_with(**changes)
+    X = kind(CSR.T if "csc" in kind.__name__ else CSR)
+    X.indices, X.indptr = broken.indices, broken.indptr
+    model = DictionaryLearning(3, init="random").fit(matrix())
+    for use in (DictionaryLearning(3).fit, model.transform, model.score, CsrSource):
+        if use is not CsrSource or "csr" in kind.__name__:
+            with pytest.raises(DataError, match=r"X must be a valid CS[RC] matrix"):
+                use(X)
+
+
+class Wrong(Source):
+    """A source whose rows are not what its contract says."""
+
+    shape, dtype = (23, 7), np.dtype(float)
+
+    def __init__(self, give, is_sparse=False, **flags):
+        self.give, self.is_sparse = give, is_sparse
+        for flag, value in flags.items():
+            setattr(self, flag, value)
+
+    def rows(self, ids):
+        rows = matrix()[ids]
+        return self.give(sp.csr_array(rows) if self.is_sparse else rows)
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda rows: np.vstack([rows, rows]),
+        lambda rows: rows[:1],
+        lambda rows: rows.astype(str),
+        lambda rows: rows.astype(object),
+        lambda rows: rows.astype("S5"),
+        lambda rows: rows.astype("M8[s]"),
+        lambda rows: rows * 1j,
+        lambda rows: rows.tolist(),
+        sp.csr_array,
+    ],
+    ids=["many", "one", "str", "object", "bytes", "dates", "complex", "list", "sparse"],
+)
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"chunk_starts": np.array([0, 10])}, {"is_in_memory": True}, {"reads_in_parallel": True}],
+    ids=["background thread", "buffer", "memory", "page cache"],
+)
+def test_rows_that_are_too_many_or_no_numbers_are_refused(give, flags):
+    for source in (
+        Wrong(give, **flags),
+        StackedSource([ArraySource(matrix()), Wrong(give, **flags)], ["a", "b"]),
+    ):
+        with pytest.raises((ValueError, TypeError), match="rows of a source must be"):
+            DictionaryLearning(3, init="random", batch_size=4).fit(source)
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda rows: sp.csr_array(sp.vstack([rows, rows])),
+        lambda rows: csr_like(rows, rows.indices - 1),
+        lambda rows: csr_like(rows, rows.indices + 10**6),
+        sp.csc_array,
+        lambda rows: rows.toarray(),
+    ],
+    ids=["many", "negative", "too large", "CSC", "dense"],
+)
+@pytest.mark.parametrize("flags", [{}, {"is_in_memory": True}], ids=["background", "memory"])
+def test_sparse_rows_that_are_too_many_or_lie_outside_are_refused(give, flags):
+    for source in (
+        Wrong(give, is_sparse=True, **flags),
+        StackedSource([CsrSource(CSR), Wrong(give, is_sparse=True, **flags)], ["a", "b"]),
+    ):
+        with pytest.raises((ValueError, TypeError), match=r"rows of a source must be|X must be a"):
+            DictionaryLearning(3, init="random", batch_size=4).fit(source)
+
+
+def csr_like(rows, indices):
+    rows = rows.copy()
+    rows.indices = indices
+    return rows
 
 
 def test_masked_rows_are_refused_by_their_number():

@@ -9,7 +9,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from somf.data.checks import check_finite
+from somf.data.checks import check_finite, check_view
 from somf.data.cuda.patches import cut_patches
 from somf.data.cuda.pinned import PinnedArray, Staging, can_be_sent, pinned, tensor_of
 from somf.data.cuda.rows import arrange_rows
@@ -118,14 +118,16 @@ class DeviceLoader(Loader):
 
     def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:  # noqa: ARG002 (the device converts)
         X, positions = read(slice(0, len(ids)))
+        if not self.source.is_sparse:
+            check_view(X, positions, (len(ids), self.source.shape[1]))
         with self._on_own_stream():
-            if isinstance(X, np.ndarray):
+            if not self.source.is_sparse:
                 rows, bad = self._arranged(X, positions)
                 if self._computing is not None:
                     torch.cuda.current_stream().synchronize()
                 batch = self._checked(rows, int(bad) == 0, ids)
             else:
-                batch = cuda.to_device(self._sparse(ids, X[positions]))
+                batch = cuda.to_device(self._sparse(ids, X, positions))
                 self._keep_until_used(batch)
         return batch
 

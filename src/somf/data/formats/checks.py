@@ -1,8 +1,12 @@
 """Checks of foreign files: errors name the file, and sizes that a header declares are verified."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
+from typing import Any
 
+from somf.data.checks import keeps_its_name
 from somf.errors import (
     DamagedFileError,
     FileRequestError,
@@ -14,6 +18,12 @@ from somf.errors import (
 MAX_EXPANSION = 2**12
 """Bytes that a byte of a compressed file may expand to; Deflate reaches 1032."""
 
+MAX_EXPANSION_IN_MEMORY = 2**6
+"""Bytes that a byte of a file may expand to if all of it is read into memory at once."""
+
+SMALL = 2**28
+"""Bytes that are read into memory at once in any case."""
+
 MATRIX = (2,)
 """How many dimensions a dataset may have where a matrix is wanted."""
 
@@ -22,13 +32,18 @@ MATRIX = (2,)
 def guarded(path: str, kind: str) -> Iterator[None]:
     """Turn any error of a reader into DamagedFileError, which names the file and its kind.
 
-    Errors of somf, and those that are not about the content of the file, are left as they are.
+    Errors of somf, and those that are not about the content of the file, stay what they are; an
+    error of the system is given the name of the file if it has none.
     """
     try:
         yield
-    except (SomfError, ImportError, MemoryError, PermissionError):
+    except SomfError:
         raise
     except Exception as error:
+        if isinstance(error, OSError) and keeps_its_name(error) and error.filename is None:
+            raise OSError(error.errno, os.strerror(error.errno or 0), path) from error
+        if keeps_its_name(error):
+            raise
         raise DamagedFileError(
             f"{path!r} is not {kind}, or is damaged: {str(error).rstrip('.')}."
         ) from error
@@ -40,6 +55,40 @@ def check_claim(path: str, claimed: int, stored: int) -> None:
         raise DamagedFileError(
             f"{path!r} is damaged: its header promises {claimed:,} bytes of data, "
             f"and {stored:,} are stored."
+        )
+
+
+def check_chunks(path: str, stored: Any, n_bytes: int) -> None:
+    """Raise DamagedFileError if a chunk, which is unpacked as a whole, cannot be as large.
+
+    Parameters
+    ----------
+    path : str
+    stored : h5py.Dataset or zarr.Array
+    n_bytes : int
+        How many bytes are stored.
+    """
+    size = prod(stored.chunks or (1,)) * stored.dtype.itemsize
+    if size > SMALL:
+        check_claim(path, size, n_bytes)
+
+
+def check_memory(path: str, claimed: int, hint: str) -> None:
+    """Raise DamagedFileError if a file that is read at once promises far more than its size.
+
+    Parameters
+    ----------
+    path : str
+    claimed : int
+        Bytes that the file promises.
+    hint : str
+        What to do if the file is fine.
+    """
+    stored = os.path.getsize(path)
+    if claimed > max(SMALL, MAX_EXPANSION_IN_MEMORY * stored):
+        raise DamagedFileError(
+            f"{path!r} is damaged: {claimed:,} bytes of data would be read into memory, and only "
+            f"{stored:,} are stored. {hint}"
         )
 
 

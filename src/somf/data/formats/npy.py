@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.checks import is_real
-from somf.data.formats.checks import check_claim, guarded
+from somf.data.formats.checks import check_claim, check_memory, guarded
 from somf.errors import DamagedFileError, FileRequestError
 from somf.typing import Array
 
@@ -83,6 +83,7 @@ def read_csr(path: str) -> sp.csr_array:
     with guarded(path, "a sparse matrix of scipy.sparse.save_npz"):
         _check_members(path)
         X = sp.load_npz(path)
+        check_claim(path, X.shape[1] * X.dtype.itemsize, os.path.getsize(path))  # a row of it
         if X.format != "csr":
             raise DamagedFileError(f"{path!r} must hold a CSR matrix, got {X.format.upper()}.")
         X = sp.csr_array(X)
@@ -93,6 +94,8 @@ def read_csr(path: str) -> sp.csr_array:
 def _check_members(path: str) -> None:
     """Compare the sizes that the arrays of an archive declare with what is stored."""
     with zipfile.ZipFile(path) as archive:
+        total = sum(member.file_size for member in archive.infolist())
+        check_memory(path, total, "If it is fine, save it with compressed=False.")
         for member in archive.infolist():
             check_claim(path, member.file_size, member.compress_size)
             with archive.open(member) as file:

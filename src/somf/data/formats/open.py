@@ -3,12 +3,13 @@
 import glob
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.checks import check_not_empty, check_real, check_two_dimensions
+from somf.data.checks import check_compressed, check_not_empty, check_real, check_two_dimensions
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.hdf5 import hdf5_source
 from somf.data.formats.kinds import HDF5, IMAGES, envi_header_of
@@ -16,6 +17,7 @@ from somf.data.formats.npy import map_npy, map_raw, read_csr
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.reopened import open_some
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource
@@ -65,6 +67,7 @@ def as_source(X: Any) -> Source:
         return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
     elif sp.issparse(X):
         check_two_dimensions(X.ndim)
+        check_compressed(X)  # before SciPy converts it
         source = CsrSource(sp.csr_array(X))
     elif not isinstance(X, np.ndarray) and _has_slices(X):
         check_two_dimensions(len(X.shape))
@@ -85,6 +88,7 @@ def open_source(
     shape: tuple[int, int] | None = None,
     dtype: Any = None,
     transposed: bool = False,
+    allow_external: bool = False,
 ) -> Source:
     """Open a matrix on disk; rows are read when they are needed.
 
@@ -109,6 +113,9 @@ def open_source(
         Type of raw numbers.
     transposed : bool
         Whether files hold features × samples rather than samples × features.
+    allow_external : bool
+        Whether an HDF5 file may have data in other files, which it names: by an external link, by
+        external storage, or as a virtual dataset. Allow it only for files that you trust.
 
     Returns
     -------
@@ -119,18 +126,22 @@ def open_source(
     DamagedFileError
         If a file is damaged, or does not hold a matrix (`NotAMatrixError`).
     FileRequestError
-        If the file may be fine but an argument does not fit it: a dataset that it does not hold, or
-        a shape for a file that stores its own.
+        If the file may be fine but an argument does not fit it: a dataset that it does not hold, a
+        shape for a file that stores its own, or data in another file that is not allowed.
     UnknownKindError
         If the kind of a file is not known.
     MissingFileError
         If there is no such file.
+    OSError
+        If the system cannot read a file, for example because too many files are open.
     """
     paths = _expand(path)
     if not paths:
         raise ParameterError("path", "name at least one file", path)
-    parts = [_open(p, dataset, shape, dtype, transposed) for p in paths]
-    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
+    openers = [partial(_open, p, dataset, shape, dtype, transposed, allow_external) for p in paths]
+    if len(paths) == 1:
+        return openers[0]()
+    return StackedSource(open_some(openers, paths), paths)
 
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
@@ -148,28 +159,40 @@ def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
 
 
 def _open(
-    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+    path: str,
+    dataset: str | None,
+    shape: tuple[int, int] | None,
+    dtype: Any,
+    transposed: bool,
+    allow_external: bool,
 ) -> Source:
-    source = _by_kind(path, dataset, shape, dtype, transposed)
+    source = _by_kind(path, dataset, shape, dtype, transposed, allow_external)
     try:
         check_real(source.dtype)
         check_not_empty(source.shape)
     except DataError as error:
         raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
+    source.files = (path,)
     return source
 
 
 def _by_kind(
-    path: str, dataset: str | None, shape: tuple[int, int] | None, dtype: Any, transposed: bool
+    path: str,
+    dataset: str | None,
+    shape: tuple[int, int] | None,
+    dtype: Any,
+    transposed: bool,
+    allow_external: bool,
 ) -> Source:
     kind = os.path.splitext(path.rstrip(os.sep))[1].lower()
     is_container = kind in HDF5 or os.path.isdir(path)
     stores_its_shape = is_container or kind in (".npy", ".npz")
     _check_applies(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
     _check_applies(path, "shape", shape, not stores_its_shape, "raw files")
+    if kind in HDF5:
+        return hdf5_source(path, dataset, transposed, allow_external)
     if is_container:
-        open_it = hdf5_source if kind in HDF5 else zarr_source
-        return open_it(path, dataset, transposed)
+        return zarr_source(path, dataset, transposed)
     if kind == ".npz":
         csr = read_csr(path)
         return CsrSource(sp.csr_array(csr.T) if transposed else csr)

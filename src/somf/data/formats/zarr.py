@@ -1,17 +1,26 @@
 """Arrays of Zarr, version 3 of the library (formats 2 and 3)."""
 
+import itertools
 import os
-from pathlib import Path
+import re
+import sys
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from somf.data.formats.checks import check_claim, check_dimensions, choose, guarded, not_in_file
+from somf.data.formats.checks import (
+    check_chunks,
+    check_claim,
+    check_dimensions,
+    choose,
+    guarded,
+    not_in_file,
+)
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
 from somf.errors import FileRequestError, MissingFileError
 from somf.optional import import_optional
-from somf.typing import Array
 
 MOST_NAMES = 2**12
 """File names of chunks that are remembered; far fewer chunks are in use at a time."""
@@ -46,7 +55,9 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
             raise FileRequestError(path, "dataset", f"not be given for the array {path!r}", name)
         check_dimensions(path, node.shape, dimensions, name)
         # Some chunks may be missing, and read as the fill value, but not nearly all of them.
-        check_claim(path, node.nbytes, node.nbytes_stored())
+        stored = sum(size for _, size in _files_in(_folder_of(node)))
+        check_claim(path, node.nbytes, stored)
+        check_chunks(path, node, stored)
     return node
 
 
@@ -71,11 +82,85 @@ def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
     return ZarrSource(array, transposed, path)
 
 
-class ZarrSource(SlicedSource):
-    """An array in a folder, which must still exist when it is read.
+class ChunkFiles:
+    """The files that hold the chunks of an array.
 
-    The library takes a missing chunk for one that was never written, and returns the fill value: a
-    folder that was moved away would be read as zeros.
+    The library takes a missing file for a chunk that was never written, and returns the fill value.
+    So a folder that was moved away, or a file that was removed, would be read as zeros.
+
+    Parameters
+    ----------
+    array : zarr.Array
+    """
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.folder = array, _folder_of(array)
+        is_format_3 = array.metadata.zarr_format == 3
+        self.metadata = "zarr.json" if is_format_3 else ".zarray"
+        sizes = getattr(array, "shards", None) or array.chunks  # a shard is one file
+        self.sizes = tuple(int(size) for size in sizes)
+        self.counts = [-(-n // size) for n, size in zip(array.shape, self.sizes, strict=True)]
+        written = []
+        for name, _ in _files_in(self.folder):
+            at = [int(number) for number in re.findall(r"[0-9]+", name)]
+            is_inside = len(at) == len(self.counts) and all(map(int.__lt__, at, self.counts))
+            if is_inside and name == self.name_of(at):
+                written.append(self._number(at))
+        self._written = np.sort(np.array(written, dtype=np.int64))
+
+    def name_of(self, at: Sequence[int]) -> str:
+        """Return the file of a chunk, relative to the folder of the array."""
+        return str(self.array.metadata.encode_chunk_key(tuple(at)))
+
+    def was_written(self, at: Sequence[int]) -> bool:
+        """Return whether a chunk had a file when the array was opened."""
+        number = self._number(at)
+        position = int(np.searchsorted(self._written, number))
+        return position < len(self._written) and bool(self._written[position] == number)
+
+    def check(self, start: int, stop: int, axis: int = 0) -> None:
+        """Raise MissingFileError if a file of entries with an index in a range is gone.
+
+        Parameters
+        ----------
+        start, stop : int
+        axis : int
+        """
+        ranges = [range(count) for count in self.counts]
+        ranges[axis] = range(start // self.sizes[axis], -(-stop // self.sizes[axis]))
+        names = (self.name_of(at) for at in itertools.product(*ranges) if self.was_written(at))
+        for name in (self.metadata, *names):
+            if not os.path.exists(f"{self.folder}/{name}"):
+                raise gone(f"{self.folder}/{name}")
+
+    def _number(self, at: Sequence[int]) -> int:
+        number = 0
+        for index, count in zip(at, self.counts, strict=True):
+            number = number * count + index
+        return number
+
+
+def _folder_of(array: Any) -> str:
+    return os.path.normpath(os.path.join(str(array.store.root), str(array.path)))
+
+
+def _files_in(folder: str, prefix: str = "") -> Iterator[tuple[str, int]]:
+    """Yield the name, relative to a folder, and the size of every file in it."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                yield from _files_in(entry.path, f"{prefix}{entry.name}/")
+            else:
+                yield prefix + entry.name, entry.stat().st_size
+
+
+def gone(path: str) -> MissingFileError:
+    """Return the error that a file of an array was there and is no longer."""
+    return MissingFileError(f"{path!r} is no longer there.")
+
+
+class ZarrSource(SlicedSource):
+    """An array in a folder, whose files must still exist when it is read.
 
     Parameters
     ----------
@@ -86,13 +171,10 @@ class ZarrSource(SlicedSource):
 
     def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
         super().__init__(X, transposed, path)
-        self._folder = Path(X.store.root) / X.path
-        self._metadata = self._folder / ("zarr.json" if X.metadata.zarr_format == 3 else ".zarray")
+        self._files = ChunkFiles(X)
 
-    def _slice(self, start: int, stop: int) -> Array:
-        if not self._metadata.exists():
-            raise MissingFileError(f"{os.fspath(self._metadata)!r} is no longer there.")
-        return super()._slice(start, stop)
+    def _confirm(self, start: int, stop: int) -> None:
+        self._files.check(start, stop, int(self.transposed))
 
 
 class PlainChunkFiles(PlainChunks, ZarrSource):
@@ -118,8 +200,10 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     def _read_bytes(self, chunk: int, offset: int, out: memoryview) -> bool:
         try:
             file = os.open(self._name(chunk), os.O_RDONLY)
-        except FileNotFoundError:
-            return False  # never written, or the library raises an error
+        except FileNotFoundError as error:
+            if self._files.was_written((chunk, 0)):
+                raise gone(error.filename) from error
+            return False
         try:
             n_read = os.preadv(file, [out], offset)
         finally:
@@ -132,7 +216,7 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
         """Return the file of a chunk, after a check that it has the right size."""
         name = self._names.get(chunk)
         if name is None:  # the library takes longer for this than the system to open the file
-            name = f"{self._folder}/{self.X.metadata.encode_chunk_key((chunk, 0))}"
+            name = f"{self._files.folder}/{self._files.name_of((chunk, 0))}"
             if (size := os.path.getsize(name)) != self._chunk_bytes:
                 raise ValueError(f"{name!r} has {size} bytes instead of {self._chunk_bytes}.")
             if len(self._names) >= MOST_NAMES:
@@ -147,13 +231,9 @@ def _is_raw(array: Any) -> bool:
     if array.metadata.zarr_format == 3:
         codecs = array.metadata.codecs
         is_plain = len(codecs) == 1 and isinstance(codecs[0], zarr.codecs.BytesCodec)
-        order = getattr(codecs[0], "endian", None)
-        is_plain = is_plain and (order is None or order.value == _native_order())
+        order = getattr(codecs[0], "endian", None)  # an enumeration, in newer versions a str
+        is_plain = is_plain and getattr(order, "value", order) in (None, sys.byteorder)
     else:
-        is_plain = not array.filters and not array.compressors and np.dtype(array.dtype).isnative
-        is_plain = is_plain and array.order == "C"
-    return is_plain and type(array.store) is zarr.storage.LocalStore
-
-
-def _native_order() -> str:
-    return "little" if np.dtype("<i4").isnative else "big"
+        is_plain = not array.filters and not array.compressors and array.order == "C"
+    is_local = type(array.store) is zarr.storage.LocalStore
+    return is_plain and is_local and bool(np.dtype(array.dtype).isnative)

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 
 from somf.data.checks import is_real
-from somf.data.formats.checks import check_claim, choose, guarded, not_in_file
+from somf.data.formats.checks import (
+    check_claim,
+    check_memory,
+    choose,
+    guarded,
+    not_in_file,
+)
 from somf.data.formats.hdf5 import map_dataset, open_dataset
+from somf.data.formats.hdf5_elsewhere import OtherFiles, other_files
 from somf.data.formats.kinds import HDF5, STORED, envi_header_of, kind_of
 from somf.data.formats.npy import map_npy
-from somf.data.formats.zarr import open_array
+from somf.data.formats.zarr import ChunkFiles, open_array
 from somf.errors import FileRequestError, MissingFileError, UnknownKindError
 from somf.optional import import_optional
 from somf.scratch import scratch_zeros
@@ -28,8 +35,12 @@ HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 """The first bytes of an HDF5 file, or those after its user block."""
 
 
+CONVERT = "If it is fine, convert it to .npy, which is mapped into memory."
+"""What to do with an image that is compressed so well that it seems to be damaged."""
+
+
 def open_image(
-    path: str | os.PathLike[str], dataset: str | None = None
+    path: str | os.PathLike[str], dataset: str | None = None, allow_external: bool = False
 ) -> tuple[Array, float | None]:
     """Open an image by the kind of its file, mapped into memory where the kind allows it.
 
@@ -52,6 +63,8 @@ def open_image(
     path : path-like
     dataset : str, optional
         Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
+    allow_external : bool
+        Whether an HDF5 file may have the image in other files, which it names.
 
     Returns
     -------
@@ -73,7 +86,7 @@ def open_image(
         hint = "It is for HDF5, Zarr and .mat."
         raise FileRequestError(name, "dataset", f"not be given for {name!r}", dataset, hint)
     with guarded(name, f"an image of kind {kind}"):
-        image, no_data = READERS[kind](name, dataset)
+        image, no_data = READERS[kind](name, dataset, allow_external)
         _check(image)
     return image, no_data
 
@@ -86,15 +99,16 @@ def files_of(path: str) -> list[str]:
         return [path, _open_envi(path).filename]
 
 
-def open_stored(path: str, dataset: str | None = None) -> Any:
+def open_stored(path: str, dataset: str | None = None, allow_external: bool = False) -> Any:
     """Open an image or a matrix in an HDF5 file or a Zarr folder, without reading it.
 
     Returns
     -------
     stored : h5py.Dataset or zarr.Array
     """
-    open_any = open_dataset if kind_of(path) in HDF5 else open_array
-    return open_any(path, dataset, DIMENSIONS)
+    if kind_of(path) in HDF5:
+        return open_dataset(path, dataset, DIMENSIONS, allow_external)
+    return open_array(path, dataset, DIMENSIONS)
 
 
 def declared_no_data(stored: Any) -> float | None:
@@ -111,25 +125,38 @@ def _check(image: Any) -> None:
         )
 
 
-def _stored(path: str, dataset: str | None) -> tuple[Array, float | None]:
-    stored = open_stored(path, dataset)
+def _stored(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, float | None]:
+    stored = open_stored(path, dataset, allow_external)
     _check(stored)
-    mapped = map_dataset(stored, path) if kind_of(path) in HDF5 else None
-    return _unpacked(stored) if mapped is None else mapped, declared_no_data(stored)
+    is_hdf5 = kind_of(path) in HDF5
+    image = map_dataset(stored, path) if is_hdf5 else None
+    if image is None:
+        image = _unpacked(stored, other_files(stored) if is_hdf5 else ChunkFiles(stored))
+    return image, declared_no_data(stored)
 
 
-def _unpacked(stored: Any) -> Array:
-    """Return a chunked image as an array, reading each chunk once."""
+def _unpacked(stored: Any, files: OtherFiles | ChunkFiles | None) -> Array:
+    """Return a chunked image as an array, reading each chunk once.
+
+    Parameters
+    ----------
+    stored : h5py.Dataset or zarr.Array
+    files : OtherFiles, ChunkFiles or None
+        The files with its data, unless that is the one that is open. They are checked after
+        reading, since a library returns the fill value for what is gone.
+    """
     image = scratch_zeros(tuple(stored.shape), stored.dtype)
     chunk = stored.chunks[0] if stored.chunks else 1
     band_bytes = max(1, stored.nbytes // len(image) * chunk)
     step = chunk * max(1, BAND_BYTES // band_bytes)
     for top in range(0, len(image), step):
         image[top : top + step] = stored[top : top + step]
+    if files is not None:
+        files.check(0, len(image))
     return image
 
 
-def _npy(path: str, _: str | None) -> tuple[Array, None]:
+def _npy(path: str, *_: Any) -> tuple[Array, None]:
     return map_npy(path), None
 
 
@@ -149,7 +176,7 @@ def _open_envi(path: str) -> Any:
     return file
 
 
-def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
+def _envi(path: str, *_: Any) -> tuple[Array, float | None]:
     file = _open_envi(path)
     image = file.open_memmap(interleave="bip")
     if image is None:  # Spectral Python could not map the file, such as one that is too short
@@ -158,7 +185,7 @@ def _envi(path: str, _: str | None) -> tuple[Array, float | None]:
     return image, None if no_data is None else float(no_data)
 
 
-def _tiff(path: str, _: str | None) -> tuple[Array, float | None]:
+def _tiff(path: str, *_: Any) -> tuple[Array, float | None]:
     tifffile = import_optional("tifffile", "images", "A TIFF image")
     with tifffile.TiffFile(path) as file:
         series, no_data = file.series[0], file.pages[0].tags.get("GDAL_NODATA")
@@ -176,16 +203,18 @@ def _tiff(path: str, _: str | None) -> tuple[Array, float | None]:
     return image, float(declared) if declared else None
 
 
-def _mat(path: str, dataset: str | None) -> tuple[Array, None]:
+def _mat(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, None]:
     from scipy.io import loadmat, whosmat
 
     if _is_hdf5(path):
-        return np.ascontiguousarray(open_dataset(path, dataset, DIMENSIONS)[()].T), None
+        stored = open_dataset(path, dataset, DIMENSIONS, allow_external)
+        check_memory(path, stored.nbytes, CONVERT)
+        return np.ascontiguousarray(_unpacked(stored, other_files(stored)).T), None
     shapes = {name: shape for name, shape, kind in whosmat(path) if _is_cube(shape, kind)}
     name = choose(path, list(shapes), dataset, DIMENSIONS)
     if name not in shapes:
         raise not_in_file(path, name, list(shapes))
-    check_claim(path, 8 * prod(shapes[name]), os.path.getsize(path))
+    check_memory(path, prod(shapes[name]), CONVERT)  # of at least one byte each
     # In MATLAB's column-major order the channels of a pixel are far from each other.
     return np.ascontiguousarray(loadmat(path, variable_names=[name])[name]), None
 
@@ -201,14 +230,14 @@ def _is_cube(shape: tuple[int, ...], kind: str) -> bool:
     return len(shape) in DIMENSIONS and min(shape) > 1 and is_real
 
 
-def _pixels(path: str, _: str | None) -> tuple[Array, None]:
+def _pixels(path: str, *_: Any) -> tuple[Array, None]:
     module = import_optional("PIL.Image", "images", "An image file")
     with module.open(path) as image:
-        check_claim(path, prod(image.size) * len(image.getbands()), os.path.getsize(path))
+        check_memory(path, prod(image.size) * len(image.getbands()), CONVERT)
         return np.array(image.convert("RGB") if image.mode == "P" else image), None
 
 
-READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
+READERS: dict[str, Callable[[str, str | None, bool], tuple[Array, Any]]] = {
     ".npy": _npy,
     **dict.fromkeys(STORED, _stored),
     ".hdr": _envi,
@@ -219,4 +248,7 @@ READERS: dict[str, Callable[[str, str | None], tuple[Array, Any]]] = {
     ".jpg": _pixels,
     ".jpeg": _pixels,
 }
-"""The function that reads each kind of file: it is given the path and the name of a dataset."""
+"""The function that reads each kind of file.
+
+It is given the path, the name of a dataset, and whether data may be in other files.
+"""

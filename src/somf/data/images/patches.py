@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from somf.data.checks import is_real
-from somf.data.images.files import open_image
+from somf.data.images.files import files_of, open_image
 from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
 from somf.data.source import Source
 from somf.errors import FileRequestError, ParameterError
@@ -48,6 +48,9 @@ class ImagePatches(Source):
         declares, if any. Only used without a mask.
     dataset : str, optional
         Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
+    allow_external : bool
+        Whether an HDF5 file may have data in other files, which it names: by an external link, by
+        external storage, or as a virtual dataset. Allow it only for files that you trust.
 
     Attributes
     ----------
@@ -74,11 +77,12 @@ class ImagePatches(Source):
         *,
         no_data: float | None = None,
         dataset: str | None = None,
+        allow_external: bool = False,
     ) -> None:
         path = None
         if isinstance(image, str | os.PathLike):
             path = os.fspath(image)
-            image, declared = open_image(image, dataset)
+            image, declared = open_image(image, dataset, allow_external)
             no_data = declared if no_data is None else no_data
         _check_image(image)
         height, width = _pair(patch_size, "patch_size")
@@ -93,6 +97,10 @@ class ImagePatches(Source):
         self.is_in_memory = not is_mapped(image)
         if not self.is_in_memory:
             self._mapping = Mapping(image)
+        if path is not None:
+            self.files = tuple(files_of(path))
+        elif not self.is_in_memory:
+            self.files = self._mapping.files
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         self._is_prefetched = False
         self.patch_shape: tuple[int, ...] = (height, width, *image.shape[2:])
@@ -103,7 +111,7 @@ class ImagePatches(Source):
         mask_path = None
         if isinstance(mask, str | os.PathLike):
             mask_path = os.fspath(mask)
-            mask = _read_mask(mask_path, image.shape)
+            mask = _read_mask(mask_path, image.shape, allow_external)
         if mask is None and no_data is not None:
             mask = _has_data(image, no_data)
         for valid in (mask, has_data):
@@ -132,7 +140,11 @@ class ImagePatches(Source):
             self._mapping.check_file()
         cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
         size = (self.patch_shape[0], self.patch_shape[1])
-        return cut_patches(cube, self.positions[ids], size, self.center, self.scale, self.dtype)
+        at = self.positions[ids]
+        patches = cut_patches(cube, at, size, self.center, self.scale, self.dtype)
+        if not self.is_in_memory:
+            self._mapping.check_file()
+        return patches
 
     def prefetch(self, ids: Ints) -> None:
         """Let the system read pages, if the image is mapped; a small image once, as a whole."""
@@ -196,9 +208,9 @@ def _has_data(image: Array, no_data: float) -> Array:
     return mask
 
 
-def _read_mask(path: str, image_shape: tuple[int, ...]) -> Array:
+def _read_mask(path: str, image_shape: tuple[int, ...], allow_external: bool) -> Array:
     """Return the pixels in which the image in a file is not zero."""
-    mask, _ = open_image(path)
+    mask, _ = open_image(path, allow_external=allow_external)
     if mask.shape != image_shape[:2] or mask.dtype.kind == "f":
         raise FileRequestError(
             path,

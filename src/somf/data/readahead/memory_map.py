@@ -4,8 +4,7 @@ import ctypes
 import mmap
 import os
 from collections.abc import Callable
-from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, cast
 
 import numpy as np
@@ -71,28 +70,26 @@ class Mapping:
     def check_file(self) -> None:
         """Raise DamagedFileError if the file was cut short after it was mapped.
 
-        The system would kill the process where it touches a page that is no longer in the file.
+        The system would kill the process where it touches a page that is no longer in the file, and
+        what is missing of the last page would be read as zeros. The map has a descriptor of its
+        file, so the name of the file does not matter.
         """
         memmap = self._memmap
-        if memmap is None or memmap.filename is None or self._inode is None:
-            return
-        with suppress(OSError):  # a file that was removed lives on as long as it is mapped
-            status = os.stat(memmap.filename)
-            is_short = status.st_size < memmap.offset + memmap.nbytes
-            if is_short and status.st_ino == self._inode:
-                path = os.fspath(memmap.filename)
-                raise DamagedFileError(f"{path!r} is damaged: its end has been cut off.")
+        end = len(self.map) if memmap is None else memmap.offset + memmap.nbytes
+        try:
+            size = self.map.size()
+        except (OSError, ValueError):
+            return  # a map without a descriptor: anonymous memory, or made with trackfd=False
+        if size < end:
+            name = None if memmap is None else memmap.filename
+            what = "The file of a memory map" if name is None else repr(os.fspath(name))
+            raise DamagedFileError(f"{what} is damaged: its end has been cut off.")
 
-    @cached_property
-    def _inode(self) -> int | None:
-        """Number of the mapped file, if the system tells; another file may now have its name."""
-        with suppress(OSError), open("/proc/self/maps") as maps:
-            for line in maps:
-                where, _, _, _, inode, *_ = line.split()
-                start, stop = (int(end, 16) for end in where.split("-"))
-                if start <= self.address < stop:
-                    return int(inode)
-        return None
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The mapped file, if NumPy knows its name."""
+        name = None if self._memmap is None else self._memmap.filename
+        return () if name is None else (os.fspath(name),)
 
 
 @cache
@@ -116,8 +113,8 @@ def is_mapped(X: Array) -> bool:
 
 def _map_behind(X: Array) -> mmap.mmap | None:
     base: object = X
-    while isinstance(base, np.ndarray):
-        base = base.base
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.obj if isinstance(base, memoryview) else base.base
     return base if isinstance(base, mmap.mmap) else None
 
 

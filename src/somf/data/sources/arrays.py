@@ -36,18 +36,20 @@ class ArraySource(Source):
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         if not self.is_in_memory:
             self._mapping = Mapping(X)
+            self.files = self._mapping.files
             if abs(X.strides[0]) < abs(X.strides[1]):
                 self.chunk_starts = np.arange(0, X.shape[0], _samples_per_page(X))
 
     def rows(self, ids: Ints) -> Array:
         """Return samples as a new array."""
         X, positions = self.view(ids)
-        return np.asarray(X[positions])
+        rows = np.asarray(X[positions])
+        self._check_file()
+        return rows
 
     def view(self, ids: Ints) -> tuple[Array, Ints]:
         """Return the whole array, of which nothing is copied."""
-        if not self.is_in_memory:
-            self._mapping.check_file()
+        self._check_file()
         return np.asarray(self.X), ids
 
     def prefetch(self, ids: Ints) -> None:
@@ -61,13 +63,18 @@ class ArraySource(Source):
         Only maps of features × samples are read like this: all samples of a page are written while
         the page is in the cache.
         """
-        if not self.is_in_memory:
-            self._mapping.check_file()
         for first in range(0, self.shape[1], FEATURES_AT_ONCE):
             columns = slice(first, first + FEATURES_AT_ONCE)
             if not self.is_in_memory:
                 self._mapping.use(FEATURES_AT_ONCE * BYTES_PER_PAGE_FAULT)
+            self._check_file()
             out[:, columns] = self.X[start:stop, columns]
+        self._check_file()
+
+    def _check_file(self) -> None:
+        """Raise DamagedFileError if the file of a memory map was cut short."""
+        if not self.is_in_memory:
+            self._mapping.check_file()
 
 
 def _samples_per_page(X: Array) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.data.checks import check_not_masked
+from somf.data.checks import check_not_masked, keeps_its_name
 from somf.data.order import LARGEST_CHUNK, runs
 from somf.data.source import Source
 from somf.errors import DamagedFileError, DataError
@@ -70,6 +70,7 @@ class SlicedSource(Source):
         else:
             with self._naming_the_file(start, stop):
                 self.X.read_direct(out, np.s_[start:stop])
+            self._confirm(start, stop)
 
     def _slice(self, start: int, stop: int) -> Array:
         with self._naming_the_file(start, stop):
@@ -83,14 +84,22 @@ class SlicedSource(Source):
                     row=start,
                 )
             check_not_masked(found.T if self.transposed else found, start)
+        self._confirm(start, stop)
         return rows
+
+    def _confirm(self, start: int, stop: int) -> None:
+        """Raise an error if what rows were just read from is gone.
+
+        Some libraries return the fill value then. It is called after reading: a file that is there
+        now was there before.
+        """
 
     @contextmanager
     def _naming_the_file(self, start: int, stop: int) -> Iterator[None]:
         try:
             yield
         except Exception as error:
-            if self.path is None:
+            if self.path is None or keeps_its_name(error):
                 raise  # the errors of a user's object are left as they are
             raise DamagedFileError(
                 f"{self.path!r} is damaged: rows {start} to {stop - 1} cannot be read: {error}"

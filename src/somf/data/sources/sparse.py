@@ -2,6 +2,7 @@
 
 import scipy.sparse as sp
 
+from somf.data.checks import check_compressed
 from somf.data.source import Source
 from somf.typing import Ints
 
@@ -12,6 +13,11 @@ class CsrSource(Source):
     Parameters
     ----------
     X : csr_array of shape (n, p)
+
+    Raises
+    ------
+    DataError
+        If indices lie outside of the matrix.
     """
 
     is_in_memory = True
@@ -19,6 +25,7 @@ class CsrSource(Source):
     reads_in_parallel = True
 
     def __init__(self, X: sp.csr_array) -> None:
+        check_compressed(X)
         self.X = X
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype

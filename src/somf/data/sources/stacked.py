@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.checks import check_rows
 from somf.data.order import runs
 from somf.data.source import Source, View
 from somf.errors import DataError
@@ -34,6 +35,7 @@ class StackedSource(Source):
                     f"{name!r} must be dense or sparse like {names[0]!r}: one of them is sparse."
                 )
         self.parts = parts
+        self.files = tuple(file for part in parts for file in part.files)
         self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
         self.dtype = np.result_type(*(part.dtype for part in parts))
@@ -69,7 +71,10 @@ class StackedSource(Source):
         part, own_ids, _ = shares[0]
         if len(shares) == 1 and part.dtype == self.dtype:
             return part.view(own_ids)
-        found = [part.rows(own_ids) for part, own_ids, _ in shares]
+        found = []
+        for part, own_ids, _ in shares:
+            found.append(part.rows(own_ids))
+            check_rows(found[-1], (len(own_ids), self.shape[1]), self.is_sparse)
         back = np.argsort(np.concatenate([positions for _, _, positions in shares]))
         if self.is_sparse:
             return sp.csr_array(sp.vstack(found, format="csr", dtype=self.dtype)), back

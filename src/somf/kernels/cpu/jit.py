@@ -51,7 +51,7 @@ def jit(function: Function, *, parallel: bool = False) -> Function:
 
 @cache
 def _log_missing_cache() -> None:
-    logger.info(
+    logger.warning(
         "Numba can write neither beside somf nor in its cache folder, so that kernels are compiled "
         "in every process. Set NUMBA_CACHE_DIR to a folder that can be written to."
     )

@@ -148,30 +148,41 @@ def _cgroup_quota() -> float | None:
 class _BlasLimit:
     """Limits BLAS to one thread while any context is open, in whichever Python thread.
 
-    The limit belongs to the process. Counting the contexts restores it once, when the last one is
-    left: one that is left earlier would restore it for all others, and one that was entered later
-    would take the limit for the original setting.
+    Most builds of BLAS have one limit for the process. So the contexts are counted: each sets the
+    limit, and the last one restores what the first one found. Builds on OpenMP have a limit for
+    each thread, which every context restores for its own.
     """
 
     def __init__(self) -> None:
         self._lock, self._n_open = threading.Lock(), 0
-        self._limiter: Any = None
+        self._before: list[int] = []
 
     def __enter__(self) -> None:
         with self._lock:
+            libraries = _blas().lib_controllers
+            if self._n_open == 0:
+                self._before = [library.get_num_threads() for library in libraries]
             self._n_open += 1
-            if self._n_open == 1:
-                self._limiter = _blas().limit(limits=1)
-                self._limiter.__enter__()
+            for library in libraries:
+                _set_blas_threads(library, 1)
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._n_open -= 1
-            if self._n_open == 0:
-                self._limiter.__exit__(None, None, None)
+            for library, before in zip(_blas().lib_controllers, self._before, strict=True):
+                if self._n_open == 0 or library.threading_layer == "openmp":
+                    _set_blas_threads(library, before)
+
+
+def _set_blas_threads(library: Any, count: int) -> None:
+    # Since 3.8, threadpoolctl lets only the thread that was first change the limit of the process.
+    if hasattr(library, "clear_controlling_thread"):
+        library.clear_controlling_thread(force=True)
+    library.set_num_threads(count)
 
 
 _ONE_BLAS_THREAD = _BlasLimit()
+"""The one limit of this process."""
 
 
 @cache

@@ -85,7 +85,8 @@ class Update:
     def _update(self) -> None:
         curvature = self.C.diagonal()
         # As in `smallest_curvature`, without a copy to the host.
-        usable = curvature > torch.finfo(self.C.dtype).eps ** 2 * curvature.max()
+        limits = torch.finfo(self.C.dtype)
+        usable = curvature > (limits.eps**2 * curvature.max()).clamp(min=limits.tiny)
         if self.ball.l1_ratio == 0.0 and not self.ball.positive:
             _update_in_l2_ball(self.D, self.B, self.C, usable, self.budget)
         else:

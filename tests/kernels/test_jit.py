@@ -1,0 +1,29 @@
+"""Compilation where Numba cannot cache its results."""
+
+import os
+import subprocess
+import sys
+
+READ_ONLY = """
+import numba.core.caching as caching
+caching.CacheImpl._locator_classes = []  # as if no folder could be written to
+import numpy as np
+import somf
+X = np.random.default_rng(0).standard_normal((40, 6))
+print(somf.DictionaryLearning(3, random_state=0).fit(X).components_.shape)
+"""
+
+
+def test_a_read_only_installation_compiles_in_every_process_and_says_so_once():
+    environment = {name: os.environ[name] for name in os.environ if name != "NUMBA_CACHE_DIR"}
+    answer = subprocess.run(
+        [sys.executable, "-c", READ_ONLY],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.strip() == "(3, 6)"
+    assert answer.stderr.count("Set NUMBA_CACHE_DIR") == 1

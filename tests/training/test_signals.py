@@ -1,0 +1,239 @@
+"""Ctrl-C and SIGTERM at every moment of a fit: it ends, says how to resume, and loses nothing."""
+
+import os
+import signal
+import sys
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+import somf
+from somf import Checkpoint, DictionaryLearning
+from somf.algorithm.solver import Solver
+from somf.persistence import tensorfile
+from somf.training import checkpoint, fitting
+from tests.helpers.fits import Trouble, TroubledSource, assert_same_fit
+from tests.helpers.problems import planted
+
+DATA = planted(48, 12, 4)[0]
+ENDS = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: SystemExit}
+
+
+@pytest.fixture(autouse=True)
+def _handlers():
+    """Undo what shells do to jobs in the background; check that a fit leaves the handlers alone."""
+    before = {signum: signal.getsignal(signum) for signum in ENDS}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGTERM) is before[signal.SIGTERM]
+    signal.signal(signal.SIGINT, before[signal.SIGINT])
+
+
+def fit(X=DATA, **params):
+    params = {"n_epochs": 2, "batch_size": 12, "reduction": 2, "random_state": 0} | params
+    return DictionaryLearning(3, **params).fit(X, validation=0.25)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return fit()
+
+
+def assert_resumes(path, undisturbed, caplog):
+    """Check that the user was told how to resume, and that it works."""
+    assert str(path) in caplog.text
+    assert "the same call of fit resumes from it" in caplog.text
+    assert not [name for name in os.listdir(path.parent) if name.endswith((".part", ".lock"))]
+    somf.load(path)
+    assert_same_fit(fit(checkpoint=path), undisturbed)
+
+
+# While a checkpoint is written
+
+
+class Signals:
+    """Sends a signal before or after the n-th call of a function, once it is armed."""
+
+    def __init__(self, n, is_before):
+        self.left, self.is_before, self.is_armed = n, is_before, False
+
+    def around(self, function):
+        def called(*args, **options):
+            self.left -= self.is_armed
+            is_due = self.is_armed and self.left == 0
+            if is_due and self.is_before:
+                signal.raise_signal(signal.SIGINT)
+            result = function(*args, **options)
+            if is_due and not self.is_before:
+                signal.raise_signal(signal.SIGINT)
+            return result
+
+        return called
+
+
+@contextmanager
+def patched(name, signals):
+    with pytest.MonkeyPatch.context() as patch:
+        where = tensorfile if name == "_pieces" else os
+        patch.setattr(where, name, signals.around(getattr(where, name)))
+        yield
+
+
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize("is_second", [True, False], ids=["second", "first"])
+@pytest.mark.parametrize("name", ["open", "close", "fsync", "link", "replace", "unlink", "_pieces"])
+def test_ctrl_c_at_any_system_call_of_a_checkpoint_ends_the_fit(
+    tmp_path, undisturbed, caplog, name, is_second, is_before
+):
+    n = 0
+    while True:
+        n += 1
+        path = tmp_path / str(n) / "c"
+        path.parent.mkdir()
+        caplog.clear()
+        signals = Signals(n, is_before)
+
+        def arm(progress, signals=signals):
+            if progress.n_iter == 3 and not signals.is_armed:
+                if is_second:
+                    signal.raise_signal(signal.SIGINT)
+                signals.is_armed = True
+
+        asked = Checkpoint(path, every_samples=None if is_second else 36)
+        try:
+            with patched(name, signals):
+                fit(checkpoint=asked, callbacks=arm)
+        except KeyboardInterrupt:
+            is_ended = True
+        else:
+            is_ended = False
+        if signals.left > 0:  # fewer calls than that
+            break
+        assert is_ended
+        assert_resumes(path, undisturbed, caplog)
+    assert n > 1 or name == "unlink"
+
+
+# Before the loop
+
+
+@pytest.mark.parametrize("signum", ENDS)
+@pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "new"])
+@pytest.mark.parametrize("is_before", [True, False], ids=["before", "after"])
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (checkpoint, "remove_leftovers"),
+        (checkpoint.CheckpointManager, "resume"),
+        (fitting, "hold_out"),
+        (fitting, "resolve_alpha"),
+        (fitting, "start"),
+        (fitting, "_validation_set"),
+    ],
+)
+def test_a_signal_before_the_loop_ends_the_fit(
+    tmp_path, undisturbed, caplog, monkeypatch, signum, is_resumed, is_before, where, name
+):
+    path = tmp_path / "c"
+    if is_resumed:
+        with pytest.raises(KeyboardInterrupt):
+            fit(checkpoint=path, callbacks=lambda _: signal.raise_signal(signal.SIGINT))
+        caplog.clear()
+        if name in ("resolve_alpha", "start"):
+            return  # these are called only once
+    function = getattr(where, name)
+
+    def interrupted(*args, **options):
+        result = None if is_before else function(*args, **options)
+        signal.raise_signal(signum)
+        raise AssertionError("the signal was deferred", result)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(where, name, interrupted)
+        with pytest.raises(ENDS[signum]):
+            fit(checkpoint=path)
+    if is_resumed:
+        assert_resumes(path, undisturbed, caplog)
+    else:
+        assert not caplog.text
+        assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+@pytest.mark.parametrize("params", [{}, {"alpha": "auto"}], ids=["alpha", "auto"])
+def test_ctrl_c_at_any_read_ends_the_fit(tmp_path, caplog, has_checkpoint, params):
+    undisturbed = fit(**params)
+    paths = (tmp_path / str(n) / "c" for n in range(1, 1000))
+    n = 0
+    while True:
+        n += 1
+        path = next(paths) if has_checkpoint else None
+        if path is not None:
+            path.parent.mkdir()
+        caplog.clear()
+        trouble = Trouble(lambda: signal.raise_signal(signal.SIGINT), n)
+        try:
+            fit(TroubledSource(DATA, trouble, is_in_memory=True), checkpoint=path, **params)
+        except KeyboardInterrupt:
+            assert trouble.n_calls == n  # at once
+        else:
+            break
+        if path is not None:
+            assert ("resumes from it" in caplog.text) == path.exists()
+            assert_same_fit(fit(checkpoint=path, **params), undisturbed)
+    assert trouble.n_calls < n
+    assert n > 8
+
+
+def test_ctrl_c_in_the_first_checkpoint_ends_the_fit(tmp_path, undisturbed, caplog, monkeypatch):
+    fsync, heard = os.fsync, []
+
+    def interrupt(handle):
+        if not heard:
+            heard.append(signal.raise_signal(signal.SIGINT))
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fit(checkpoint=tmp_path / "c")
+    assert_resumes(tmp_path / "c", undisturbed, caplog)
+
+
+# While kernels are compiled
+
+
+def compile_and_interrupt():
+    """Let Numba compile a function; Ctrl-C arrives in a callback of LLVM, where errors are lost."""
+    import numba
+
+    def interrupt(frame, event, _):
+        if event == "call" and frame.f_code.co_name == "_raw_object_cache_notify":
+            sys.setprofile(None)
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(interrupt)
+    try:
+        numba.njit(lambda x: x + 1)(1)
+    finally:
+        is_compiled = sys.getprofile() is None
+        sys.setprofile(None)
+    assert is_compiled
+    threading.Event().wait(10)
+    raise AssertionError("Ctrl-C was lost")
+
+
+@pytest.mark.parametrize("has_checkpoint", [True, False])
+@pytest.mark.parametrize("n", [1, 2, 3, 5])  # fingerprint or initial atoms, …, loop
+def test_ctrl_c_while_kernels_are_compiled_is_not_lost(tmp_path, caplog, has_checkpoint, n):
+    X = TroubledSource(DATA, Trouble(compile_and_interrupt, n), is_in_memory=True)
+    with pytest.raises(KeyboardInterrupt):
+        fit(X, checkpoint=tmp_path / "c" if has_checkpoint else None)
+    assert ("resumes from it" in caplog.text) == (has_checkpoint and n > 2)
+
+
+def test_ctrl_c_while_the_first_step_is_compiled_is_not_lost(monkeypatch):
+    monkeypatch.setattr(Solver, "step", lambda *_: compile_and_interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        fit()
