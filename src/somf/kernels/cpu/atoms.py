@@ -14,7 +14,7 @@ from somf.kernels.cpu.balls import update_panel
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.rows import MAX_PIECE_ROWS, shares
 from somf.kernels.cpu.threads import threads_for
 from somf.kernels.protocol import smallest_curvature
 from somf.penalties import AtomBall
@@ -34,12 +34,32 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         return
     pieces, edges, _ = shares(rows, threads.count)
     inverse = np.where(usable, 1 / np.where(usable, np.diagonal(C), 1), 0).astype(D.dtype)
-    width = min(ATOMS_PER_BLOCK, k)
+    blocks = _block_edges(k)
+    width = int(np.diff(blocks).max())
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
+    products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)
     _update_in_l2_ball(
-        threads.count, D, B, C, usable, inverse, budget, pieces, edges, width, panel, grams
+        threads.count,
+        D,
+        B,
+        C,
+        usable,
+        inverse,
+        budget,
+        pieces,
+        edges,
+        blocks,
+        panel,
+        products,
+        grams,
     )
+
+
+def _block_edges(n_atoms: int) -> Ints:
+    """Cut atoms into blocks; a rest of up to half a block joins the last one."""
+    starts = range(0, max(n_atoms - ATOMS_PER_BLOCK // 2, 1), ATOMS_PER_BLOCK)
+    return np.array([*starts, n_atoms], dtype=np.int64)
 
 
 @region
@@ -52,8 +72,9 @@ def _update_in_l2_ball(
     budget: Array,
     pieces: Ints,
     edges: Ints,
-    width: int,
+    blocks: Ints,
     panel: Array,
+    products: Array,
     grams: Array,
 ) -> None:
     """Update atoms in the ℓ2 ball without a loop over features for each atom.
@@ -62,38 +83,35 @@ def _update_in_l2_ball(
     columns of P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
     Writing the atoms of one block and preparing the next block is a single pass over the rows.
     """
-    k, n_threads = len(C), len(edges) - 1
-    weights = np.zeros((2 * width, width), D.dtype)
-    first, m = 0, 0
-    while first < k:
-        before, first_before = m, first - m
-        m = min(width, k - first)
+    n_threads = len(edges) - 1
+    weights = np.zeros((2, 1), D.dtype)
+    for n_block in range(len(blocks) - 1):
+        first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         columns = np.ascontiguousarray(C[:, first : first + m])
         for t in prange(n_threads):
             grams[t] = 0
             for n in range(edges[t], edges[t + 1]):
-                if before > 0:
-                    _write_atoms(D, first_before, before, pieces[n], panel, weights)
-                _fill_panel(D, B, columns, inverse, first, pieces[n], panel, grams[t])
+                if n_block > 0:
+                    _write_atoms(D, first - weights.shape[1], pieces[n], panel, weights)
+                _fill_panel(D, B, columns, inverse, first, pieces[n], panel, products[t], grams[t])
         K = _sum_of(grams, 2 * m)
         weights = _atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
-        first += m
     for t in prange(n_threads):
         for n in range(edges[t], edges[t + 1]):
-            _write_atoms(D, k - m, m, pieces[n], panel, weights)
+            _write_atoms(D, len(C) - weights.shape[1], pieces[n], panel, weights)
 
 
 @jit
-def _panel_rows(panel: Array, piece: Ints) -> Array:
-    return panel[piece[2] : piece[2] + piece[1] - piece[0]]
+def _panel_rows(panel: Array, piece: Ints, m: int) -> Array:
+    return panel[piece[2] : piece[2] + piece[1] - piece[0], : 2 * m]
 
 
 @jit
-def _write_atoms(D: Array, first: int, m: int, piece: Ints, panel: Array, weights: Array) -> None:
-    """Set m atoms to P · weights on the rows of a piece."""
-    P = _panel_rows(panel, piece)
+def _write_atoms(D: Array, first: int, piece: Ints, panel: Array, weights: Array) -> None:
+    """Set atoms to P · weights on the rows of a piece."""
+    m = weights.shape[1]
     atoms = D[piece[0] : piece[1], first : first + m]
-    add_product(P[:, : 2 * m], False, weights, 0.0, atoms)
+    add_product(_panel_rows(panel, piece, m), False, weights, 0.0, atoms)
 
 
 @jit
@@ -105,17 +123,19 @@ def _fill_panel(
     first: int,
     piece: Ints,
     panel: Array,
+    products: Array,
     gram: Array,
 ) -> None:
     """Set P to [D_J, (B_J − D C_J) · inverse] on the rows of a piece, and add PᵀP to `gram`."""
-    m, P = columns.shape[1], _panel_rows(panel, piece)
-    add_product(D[piece[0] : piece[1]], False, columns, 0.0, P[:, m : 2 * m])
-    for row in range(len(P)):
+    m, n_rows = columns.shape[1], piece[1] - piece[0]
+    P, D_C = _panel_rows(panel, piece, m), products[:n_rows, :m]
+    add_product(D[piece[0] : piece[1]], False, columns, 0.0, D_C)
+    for row in range(n_rows):
         at = piece[0] + row
         for j in range(m):
             P[row, j] = D[at, first + j]
-            P[row, m + j] = (B[at, first + j] - P[row, m + j]) * inverse[first + j]
-    add_gram(P[:, : 2 * m], 1.0, gram[: 2 * m, : 2 * m])
+            P[row, m + j] = (B[at, first + j] - D_C[row, j]) * inverse[first + j]
+    add_gram(P, 1.0, gram[: 2 * m, : 2 * m])
 
 
 @jit

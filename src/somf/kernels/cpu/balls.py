@@ -23,6 +23,18 @@ from somf.typing import Array, Ints, Slices
 ATOMS_PER_PANEL = 16
 """Atoms of a block: a multiple of the tile of BLAS."""
 
+CACHE_LINE = 16
+"""Entries. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
+
+ROWS_PER_TILE = 64
+"""Rows of D that are transposed at once."""
+
+TILE = 1024
+"""Features for which an atom is updated at once: few enough for the smallest cache of a core."""
+
+MAX_STEPS = 20
+"""Steps towards a θ that need not be exact."""
+
 SAFETY = 0.75
 """A thread leaves out entries below this fraction of its own estimate of θμ."""
 
@@ -53,8 +65,9 @@ def update_panel(
     """
     pieces, edges, q = shares(rows, threads.count)
     m = min(ATOMS_PER_PANEL, len(C))
-    atoms = threads.buffer("atoms", (m, q), D.dtype)
-    moved = threads.buffer("moved", (m, q), D.dtype)
+    stride = (-(-q // CACHE_LINE) | 1) * CACHE_LINE
+    atoms = threads.buffer("atoms", (m, stride), D.dtype)
+    moved = threads.buffer("moved", (m, stride), D.dtype)
     sizes = threads.buffer("sizes", (q,), D.dtype)
     _update(
         threads.count,
@@ -95,6 +108,7 @@ def _update(
     """
     k, width, n_threads = len(C), len(atoms), len(edges) - 1
     columns = _columns(pieces, edges)
+    q = columns[n_threads]
     counts, facts = np.zeros(n_threads, np.int64), np.zeros((n_threads, 3))
     for first in range(0, k, width):
         m = min(width, k - first)
@@ -110,12 +124,15 @@ def _update(
             radius = budget[first + j]
             for t in prange(n_threads):
                 start, stop = columns[t], columns[t + 1]
-                if before >= 0:
-                    _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
-                _set_point(atoms[:, start:stop], moved[:, start:stop], C_J, first, j, positive)
+                facts[t] = 0
+                for at in range(start, stop, TILE):
+                    tile = slice(at, min(at + TILE, stop))
+                    if before >= 0:
+                        _finish(atoms[before, tile], moved[before, tile], cut, scale)
+                    _set_point(atoms[:, tile], moved[:, tile], C_J, first, j, positive, facts[t])
                 u, share = moved[j, start:stop], radius / n_threads
                 counts[t] = _collect(u, share, mu, sizes[start:stop], facts[t])
-            cut, scale = _multiplier(moved[j], columns, counts, facts, radius, mu, sizes)
+            cut, scale = _multiplier(moved[j, :q], columns, counts, facts, radius, mu, sizes)
             before = j
         for t in prange(n_threads):
             start, stop = columns[t], columns[t + 1]
@@ -146,41 +163,52 @@ def _read_panel(
     product = np.empty((n_rows, m), D.dtype)
     C_T = np.ascontiguousarray(C_J.T)
     add_product(D_rows, False, C_T, 0.0, product)
-    for row in range(n_rows):
+    for start in range(0, n_rows, ROWS_PER_TILE):
         for j in range(m):
-            atoms[j, piece[2] + row] = D_rows[row, first + j]
-            moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
+                atoms[j, piece[2] + row] = D_rows[row, first + j]
+                moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
 
 
 @jit
 def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> None:
     """Set D_J to `atoms` transposed on some rows."""
-    for row in range(piece[1] - piece[0]):
+    n_rows = piece[1] - piece[0]
+    for start in range(0, n_rows, ROWS_PER_TILE):
         for j in range(m):
-            D[piece[0] + row, first + j] = atoms[j, piece[2] + row]
+            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
+                D[piece[0] + row, first + j] = atoms[j, piece[2] + row]
 
 
 @jit
-def _set_point(atoms: Array, moved: Array, C_J: Array, first: int, j: int, positive: bool) -> None:
-    """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be."""
-    u, curvature = moved[j], C_J[j, first + j]
+def _set_point(
+    atoms: Array, moved: Array, C_J: Array, first: int, j: int, positive: bool, facts: Array
+) -> None:
+    """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be.
+
+    The first two of `facts` are increased by Σ|u| and Σu².
+    """
+    u, atom, scale = moved[j], atoms[j], 1 / C_J[j, first + j]
     for i in range(j):
         coupling = C_J[i, first + j]
         if coupling != 0:
             row = moved[i]
             for n in range(len(u)):
                 u[n] -= coupling * row[n]
-    atom = atoms[j]
+    smallest = u.dtype.type(0.0 if positive else -np.inf)
+    l1, l2 = u.dtype.type(0), u.dtype.type(0)
     for n in range(len(u)):
-        u[n] = atom[n] + u[n] / curvature
-    if positive:
-        for n in range(len(u)):
-            u[n] = max(u[n], 0)
+        entry = max(atom[n] + u[n] * scale, smallest)
+        u[n] = entry
+        l1 += abs(entry)
+        l2 += entry * entry
+    facts[0] += l1
+    facts[1] += l2
 
 
 @jit
 def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> int:
-    """Sum up a part of a point, and collect its entries that may stay above θμ.
+    """Collect the entries of a part of a point that may stay above θμ.
 
     The θ of this part alone, with its share of the radius, tells which these are, nearly.
 
@@ -192,33 +220,51 @@ def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> 
     mu : float
     sizes : ndarray of shape (q,), overwritten
         Begins with the collected |u|.
-    facts : ndarray of shape (3,), overwritten
-        Σ|u|, Σu², and the size up to which entries were left out.
+    facts : ndarray of shape (3,)
+        Σ|u| and Σu² of this part; the last one is set to the size up to which entries were left
+        out.
 
     Returns
     -------
     count : int
         How many were collected.
     """
-    l1, l2, count = 0.0, 0.0, 0
-    for n in range(len(u)):
-        l1 += abs(u[n])
-        l2 += u[n] * u[n]
-    facts[0], facts[1], facts[2] = l1, l2, 0.0
     if mu == 0.0 or radius <= 0.0:
         return 0
+    cut = u.dtype.type(SAFETY * mu * _newton(u, radius, mu, facts[0], facts[1]))
+    count = 0
     for n in range(len(u)):
-        if u[n] != 0:
-            sizes[count] = abs(u[n])
+        size = abs(u[n])
+        if size > cut:
+            sizes[count] = size
             count += 1
-    theta, _ = _solve_multiplier(sizes.copy()[:count], count, radius, mu)
-    facts[2] = SAFETY * theta * mu
-    kept = 0
-    for n in range(count):
-        if sizes[n] > facts[2]:
-            sizes[kept] = sizes[n]
-            kept += 1
-    return kept
+    facts[2] = cut
+    return count
+
+
+@jit
+def _newton(u: Array, radius: float, mu: float, l1: float, l2: float) -> float:
+    """Return θ of a point; every step is a sum over all entries, without a branch.
+
+    `l1` and `l2` are Σ|u| and Σu². `_solve_multiplier` does the same on fewer and fewer entries.
+    """
+    count, theta = len(u), 0.0
+    zero = u.dtype.type(0)
+    for _ in range(MAX_STEPS):
+        theta = _next_multiplier(l1, l2, count, radius, mu)
+        cut = u.dtype.type(theta * mu)
+        before, count = count, 0
+        sum_1, sum_2 = zero, zero
+        for n in range(len(u)):
+            size = abs(u[n])
+            kept = size if size > cut else zero
+            count += size > cut
+            sum_1 += kept
+            sum_2 += kept * kept
+        if count == before:
+            break
+        l1, l2 = float(sum_1), float(sum_2)
+    return theta
 
 
 @jit
@@ -245,34 +291,30 @@ def _multiplier(
         for n in range(columns[t], columns[t] + counts[t]):
             sizes[count] = sizes[n]
             count += 1
-    theta, _ = _solve_multiplier(sizes, count, radius, mu)
+    theta = _solve_multiplier(sizes, count, radius, mu)
     if theta * mu < left_out:
         count = 0
         for n in range(len(u)):
             if u[n] != 0:
                 sizes[count] = abs(u[n])
                 count += 1
-        theta, _ = _solve_multiplier(sizes, count, radius, mu)
+        theta = _solve_multiplier(sizes, count, radius, mu)
     return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
 
 
 @jit
-def _solve_multiplier(support: Array, count: int, radius: float, mu: float) -> tuple[float, int]:
-    """Return θ, and how many entries stay; `support`, the sizes of entries, is overwritten.
+def _solve_multiplier(support: Array, count: int, radius: float, mu: float) -> float:
+    """Return θ; `support`, the sizes of entries, is overwritten.
 
     `AtomBall.project` has the derivation: entries that fall to zero are dropped until none does.
     """
-    c, theta = 1.0 - mu, 0.0
+    theta = 0.0
     while count > 0:
         l1, l2 = 0.0, 0.0
         for n in range(count):
             l1 += support[n]
             l2 += support[n] * support[n]
-        excess = mu * l1 + c * l2 - radius
-        if excess <= 0:
-            break
-        rhs = excess / (count * mu**2 + 4 * radius * c)
-        theta = 2 * rhs / (1 + math.sqrt(1 + 4 * c * rhs))
+        theta = _next_multiplier(l1, l2, count, radius, mu)
         kept = 0
         for n in range(count):
             if support[n] > theta * mu:
@@ -281,7 +323,18 @@ def _solve_multiplier(support: Array, count: int, radius: float, mu: float) -> t
         if kept == count:
             break
         count = kept
-    return theta, count
+    return theta
+
+
+@jit
+def _next_multiplier(l1: float, l2: float, count: int, radius: float, mu: float) -> float:
+    """Return θ if all of the `count` entries whose Σ|u| and Σu² are given stay above θμ."""
+    c = 1.0 - mu
+    excess = mu * l1 + c * l2 - radius
+    if excess <= 0:
+        return 0.0
+    rhs = excess / (count * mu**2 + 4 * radius * c)
+    return 2 * rhs / (1 + math.sqrt(1 + 4 * c * rhs))
 
 
 @jit

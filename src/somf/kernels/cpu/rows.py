@@ -7,7 +7,7 @@ import numpy as np
 
 from somf.typing import Ints, Slices
 
-MAX_PIECE_ROWS = 2048
+MAX_PIECE_ROWS = 4096
 """Rows that a thread reads and writes at once, few enough to stay in the cache of its core."""
 
 
