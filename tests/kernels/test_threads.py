@@ -146,30 +146,3 @@ def test_there_may_be_more_threads_than_rows(kind, monkeypatch):
     serial = components(1)
     monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
     np.testing.assert_allclose(components(4), serial, atol=1e-10)
-
-
-def test_the_limit_of_blas_ends_with_the_last_of_several_contexts():
-    libraries = _blas().lib_controllers
-    before = [library.get_num_threads() for library in libraries]
-    for library in libraries:
-        library.set_num_threads(2)
-    entered, leave = threading.Barrier(3), [threading.Event() for _ in range(2)]
-
-    def compute(number):
-        with threads(1):
-            entered.wait(60)
-            assert leave[number].wait(60)
-
-    try:
-        with ThreadPoolExecutor(2) as pool:
-            computing = [pool.submit(compute, number) for number in range(2)]
-            entered.wait(60)
-            leave[0].set()
-            computing[0].result(60)
-            assert blas_threads() == {1}
-            leave[1].set()
-            computing[1].result(60)
-        assert blas_threads() == {2}
-    finally:
-        for library, count in zip(libraries, before, strict=True):
-            library.set_num_threads(count)

@@ -122,10 +122,11 @@ class Dictionary:
             self._known_last_used = np.maximum(self._known_last_used, news)
             self._pending_copy = None
 
-        if self._patience_left().min() <= 0:
+        least_patience = self._patience_left().min()
+        if least_patience <= 0:
             self._known_last_used = to_host(state.last_used)
             return np.flatnonzero(self._patience_left() <= 0)
-        if self._pending_copy is None and self._patience_left().min() <= soon:
+        if self._pending_copy is None and least_patience <= soon:
             self._pending_copy = self.kernels.copy_async(state.last_used)
         return np.empty(0, dtype=np.intp)
 

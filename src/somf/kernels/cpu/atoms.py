@@ -6,6 +6,8 @@ each atom is contiguous (all other balls).
 """
 
 import math
+from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numba import prange
@@ -23,19 +25,20 @@ from somf.typing import Array, Ints, Slices
 ATOMS_PER_BLOCK = 32
 """Atoms of a block in the ℓ2 ball: a multiple of the tile of BLAS. 33 make products 10 % slower."""
 
+MANY_ROWS = 1024
+"""Rows below which blocks have half as many atoms, since the small matrices take most time."""
+
 
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
-    q, k = sum(s.stop - s.start for s in rows), len(C)
-    threads = threads_for(2.0 * q * C.size)
     usable = np.diagonal(C) > smallest_curvature(C)
     if ball.l1_ratio != 0.0 or ball.positive:
-        update_panel(D, B, C, rows, usable, budget, ball, threads)
+        update_panel(D, B, C, rows, usable, budget, ball)
         return
+    q, k = sum(s.stop - s.start for s in rows), len(C)
+    blocks, width = _blocks(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
+    threads = threads_for(2.0 * q * k * width)
     pieces, edges, _ = shares(rows, threads.count)
-    inverse = np.where(usable, 1 / np.where(usable, np.diagonal(C), 1), 0).astype(D.dtype)
-    blocks = _block_edges(k)
-    width = int(np.diff(blocks).max())
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
     products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)
@@ -45,7 +48,6 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         B,
         C,
         usable,
-        inverse,
         budget,
         pieces,
         edges,
@@ -56,10 +58,18 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
     )
 
 
-def _block_edges(n_atoms: int) -> Ints:
-    """Cut atoms into blocks; a rest of up to half a block joins the last one."""
-    starts = range(0, max(n_atoms - ATOMS_PER_BLOCK // 2, 1), ATOMS_PER_BLOCK)
-    return np.array([*starts, n_atoms], dtype=np.int64)
+@cache
+def _blocks(n_atoms: int, size: int) -> tuple[Ints, int]:
+    """Cut atoms into blocks; a rest of up to half a block joins the last one.
+
+    Returns
+    -------
+    edges : ndarray of shape (n_blocks + 1,)
+    width : int
+        Atoms of the largest block.
+    """
+    edges = [*range(0, max(n_atoms - size // 2, 1), size), n_atoms]
+    return np.array(edges, dtype=np.int64), max(b - a for a, b in pairwise(edges))
 
 
 @region
@@ -68,7 +78,6 @@ def _update_in_l2_ball(
     B: Array,
     C: Array,
     usable: Array,
-    inverse: Array,
     budget: Array,
     pieces: Ints,
     edges: Ints,
@@ -88,6 +97,10 @@ def _update_in_l2_ball(
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         columns = np.ascontiguousarray(C[:, first : first + m])
+        inverse = np.zeros(m, D.dtype)
+        for j in range(m):
+            if usable[first + j]:
+                inverse[j] = 1 / columns[first + j, j]
         for t in prange(n_threads):
             grams[t] = 0
             for n in range(edges[t], edges[t + 1]):
@@ -134,7 +147,7 @@ def _fill_panel(
         at = piece[0] + row
         for j in range(m):
             P[row, j] = D[at, first + j]
-            P[row, m + j] = (B[at, first + j] - D_C[row, j]) * inverse[first + j]
+            P[row, m + j] = (B[at, first + j] - D_C[row, j]) * inverse[j]
     add_gram(P, 1.0, gram[: 2 * m, : 2 * m])
 
 

@@ -16,12 +16,15 @@ from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import shares
-from somf.kernels.cpu.threads import Threads
+from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
 ATOMS_PER_PANEL = 16
 """Atoms of a block: a multiple of the tile of BLAS."""
+
+WORK_PER_ENTRY = 50.0
+"""Operations per entry of an atom, roughly, by which threads are chosen. They meet for each atom."""
 
 CACHE_LINE = 16
 """Entries. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
@@ -47,7 +50,6 @@ def update_panel(
     usable: Array,
     budget: Array,
     ball: AtomBall,
-    threads: Threads,
 ) -> None:
     """Do what `Kernels.update_atoms` says, in any ball.
 
@@ -61,9 +63,10 @@ def update_panel(
         Whether the atom is updated; the others stay.
     budget : ndarray of shape (k,)
     ball : AtomBall
-    threads : Threads
     """
-    pieces, edges, q = shares(rows, threads.count)
+    q = sum(s.stop - s.start for s in rows)
+    threads = threads_for(WORK_PER_ENTRY * q)
+    pieces, edges, _ = shares(rows, threads.count)
     m = min(ATOMS_PER_PANEL, len(C))
     stride = (-(-q // CACHE_LINE) | 1) * CACHE_LINE
     atoms = threads.buffer("atoms", (m, stride), D.dtype)
