@@ -37,7 +37,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         return
     q, k = sum(s.stop - s.start for s in rows), len(C)
     blocks, width = _blocks(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
-    threads = threads_for(2.0 * q * k * width)
+    threads = threads_for(2.0 * q * width * (k + 4 * width))
     pieces, edges, _ = shares(rows, threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
     products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)

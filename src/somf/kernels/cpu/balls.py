@@ -24,7 +24,7 @@ ATOMS_PER_PANEL = 16
 """Atoms of a block: a multiple of the tile of BLAS."""
 
 WORK_PER_ENTRY = 50.0
-"""Operations per entry of an atom, roughly, by which threads are chosen. They meet for each atom."""
+"""Operations per entry of an atom, roughly, that decide on threads. They meet once per atom."""
 
 CACHE_LINE = 16
 """Entries. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""

@@ -15,7 +15,7 @@ from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
 
-WORK_PER_ENTRY = 20.0
+WORK_PER_ENTRY = 200.0
 """Operations per entry of a code and atom of its support, roughly, by which threads are chosen."""
 
 

@@ -7,6 +7,7 @@ may be reordered; NaN and infinity keep their meaning.
 
 from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.codes import solve_codes
+from somf.kernels.cpu.marks import mark_used
 from somf.kernels.cpu.products import (
     accumulate,
     atom_norms,
@@ -21,7 +22,6 @@ from somf.kernels.host import (
     concatenate,
     copy_async,
     explain_out_of_memory,
-    mark_used,
     mix,
     put,
     store_zeros,

@@ -27,8 +27,8 @@ logger = logging.getLogger("somf")
 SPIN_SETTING = "GOMP_SPINCOUNT"
 """The environment variable that says how long idle threads of GNU OpenMP spin."""
 
-SPIN_COUNT = "3000"
-"""Some ten microseconds."""
+SPIN_COUNT = "10000"
+"""Some thirty microseconds, which is longer than Python takes from one region to the next."""
 
 
 def _first_region(counts: Array) -> None:

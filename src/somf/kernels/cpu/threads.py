@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 
 from somf.typing import Array
 
-MIN_PARALLEL_WORK = 2**18
+MIN_PARALLEL_WORK = 2**20
 """Floating-point operations below which one thread is faster than several."""
 
 CGROUP_LIMITS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
