@@ -310,4 +310,6 @@ class Regression:
         X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
         beta = self.kernels.correlate(X_s, D_s, rows)
         sq_norm = self.kernels.squared_norms(X_s, rows)
-        return (beta, sq_norm) if subset.scale == 1 else (subset.scale * beta, subset.scale * sq_norm)
+        return (
+            (beta, sq_norm) if subset.scale == 1 else (subset.scale * beta, subset.scale * sq_norm)
+        )
