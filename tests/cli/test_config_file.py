@@ -40,6 +40,8 @@ def test_the_command_line_overrides_the_file(somf_command):
         ("code-tol = '1e-3'", "code-tol must be a number, got '1e-3'"),
         ("positive-code = 1", "positive-code must be true or false, got 1"),
         ("checkpoint = 5", "checkpoint must be a text, got 5"),
+        ("hash-data = 1", "hash-data must be true or false, got 1"),
+        ("hash-data = true", "--hash-data needs --checkpoint"),
         ("masks = ['blocks']", "masks must be a text, got ['blocks']"),
         ("masks = 'none'", "'none' is not one of 'blocks', 'bernoulli'"),
         ("data = 'rows.npy'", "data must be a list, each a text, got 'rows.npy'"),

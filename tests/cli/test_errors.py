@@ -1,14 +1,18 @@
 """Errors name the file or the option, and set the exit code."""
 
 import os
+import signal
 
 import numpy as np
 import pytest
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
+from somf.algorithm.solver import Solver
 from somf.cli.errors import message_of
 from somf.errors import MissingDeviceError, MissingLibraryError, OutOfMemoryError
+from somf.inference.coding import Coder
+from tests.helpers.compiling import compile_and_interrupt
 
 
 @pytest.mark.parametrize(
@@ -170,3 +174,31 @@ def test_the_notes_of_an_error_are_part_of_its_message():
     error = ValueError("It failed.")
     error.add_note("Try again.")
     assert message_of(error) == "It failed. Try again."
+
+
+@pytest.mark.parametrize(
+    ("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["SIGINT", "SIGTERM"]
+)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit rows.npy --components 4 -o new.somf",
+        "transform rows.somf rows.npy -o codes.npy",
+        "score rows.somf rows.npy",
+        "report rows.somf rows.npy -o report.html",
+    ],
+)
+def test_a_signal_while_kernels_are_compiled_ends_a_command(
+    somf_command, monkeypatch, line, signum, code
+):
+    somf_command("fit rows.npy --components 4 -o rows.somf")
+    before = sorted(os.listdir())
+    monkeypatch.setattr(Coder, "code", lambda *_: compile_and_interrupt(signum))
+    monkeypatch.setattr(Solver, "step", lambda *_: compile_and_interrupt(signum))
+    ctrl_c = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        somf_command(line, code=code)
+    finally:
+        signal.signal(signal.SIGINT, ctrl_c)
+    assert "Error" not in somf_command.errors
+    assert sorted(os.listdir()) == before

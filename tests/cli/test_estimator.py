@@ -54,6 +54,7 @@ def test_types_are_those_of_the_signature():
     assert OPTIONS["code_tol"].type is click.FLOAT
     assert OPTIONS["positive_code"].secondary_opts == ["--no-positive-code"]
     assert isinstance(OPTIONS["checkpoint"].type, click.Path)
+    assert OPTIONS["hash_data"].secondary_opts == ["--no-hash-data"]
 
 
 def test_some_options_have_shorter_names():
@@ -114,6 +115,30 @@ def test_reduction_may_be_auto(somf_command):
     assert somf.load("rows.somf").reduction == "auto"
 
 
+@pytest.mark.parametrize("is_in_file", [False, True], ids=["option", "TOML"])
+def test_hashed_data_that_changes_between_two_runs_is_an_error(somf_command, is_in_file):
+    with open("run.toml", "w") as file:
+        file.write("checkpoint = 'c'\nhash-data = true" if is_in_file else "checkpoint = 'c'")
+    fit = "fit rows.npy --components 4 --config run.toml --force -o rows.somf"
+    hashed = fit if is_in_file else f"{fit} --hash-data"
+    somf_command(hashed)
+    rows = np.load("rows.npy")
+    rows[1] *= 2  # not among the 32 rows that are always compared
+    np.save("rows.npy", rows)
+    somf_command(f"{hashed} --epochs 2", code=1)
+    assert "X must be the same in all epochs" in somf_command.errors
+    somf_command(f"{fit} --epochs 2 --no-hash-data")
+
+
+def test_the_file_of_a_run_has_neither_its_checkpoint_nor_what_belongs_to_it(somf_command):
+    somf_command("fit rows.npy --components 4 --checkpoint c --hash-data -o rows.somf")
+    with open("rows.somf.toml", encoding="utf-8") as file:
+        told = file.read()
+    assert "components = 4" in told
+    assert "checkpoint" not in told
+    assert "hash" not in told
+
+
 def test_a_density_determines_alpha(somf_command):
     result = somf_command.json("fit rows.npy --components 8 --density 0.2 -o rows.somf")
     model = somf.load("rows.somf")
@@ -147,6 +172,7 @@ def test_a_density_determines_alpha(somf_command):
         ("--seed -1", "--seed must be at least 0"),
         ("--seed 4294967296", "--seed must be at least 0 and less than 2**32"),
         ("--problem pca", "'pca' is not one of"),
+        ("--hash-data", "--hash-data needs --checkpoint"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_read(somf_command, options, message):

@@ -159,3 +159,12 @@ def test_a_fifo_is_not_waited_for(somf_command):
             model.set_params(checkpoint=path).fit(X)
     with pytest.raises(OSError, match="not a regular file"):
         model.set_params(checkpoint=None).fit(X).save("pipe.somf")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+@pytest.mark.parametrize("kind", ["npy", "npz", "h5", "tif", "mat", "png", "hdr"])
+def test_a_fifo_of_data_is_not_waited_for(somf_command, kind):
+    pytest.importorskip("h5py", reason="HDF5 comes with the extra 'hdf5'")
+    os.mkfifo(f"pipe.{kind}")
+    somf_command(f"info pipe.{kind}", code=1)
+    assert "not a regular file" in somf_command.errors

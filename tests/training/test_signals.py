@@ -1,9 +1,10 @@
-"""Ctrl-C and SIGTERM at every moment of a fit: it ends, says how to resume, and loses nothing."""
+"""Ctrl-C and SIGTERM at every moment of a fit: it ends, says how to resume, and loses nothing.
+
+Signals while kernels are compiled also end everything else that runs kernels.
+"""
 
 import os
 import signal
-import sys
-import threading
 from contextlib import contextmanager
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 import somf
 from somf import Checkpoint, DictionaryLearning
 from somf.algorithm.solver import Solver
+from somf.inference.coding import Coder
 from somf.persistence import tensorfile
 from somf.training import checkpoint, fitting
+from somf.training.signals import prompt_signals
+from tests.helpers.compiling import compile_and_interrupt
 from tests.helpers.fits import Trouble, TroubledSource, assert_same_fit
 from tests.helpers.problems import planted
 
@@ -204,26 +208,6 @@ def test_ctrl_c_in_the_first_checkpoint_ends_the_fit(tmp_path, undisturbed, capl
 # While kernels are compiled
 
 
-def compile_and_interrupt():
-    """Let Numba compile a function; Ctrl-C arrives in a callback of LLVM, where errors are lost."""
-    import numba
-
-    def interrupt(frame, event, _):
-        if event == "call" and frame.f_code.co_name == "_raw_object_cache_notify":
-            sys.setprofile(None)
-            signal.raise_signal(signal.SIGINT)
-
-    sys.setprofile(interrupt)
-    try:
-        numba.njit(lambda x: x + 1)(1)
-    finally:
-        is_compiled = sys.getprofile() is None
-        sys.setprofile(None)
-    assert is_compiled
-    threading.Event().wait(10)
-    raise AssertionError("Ctrl-C was lost")
-
-
 @pytest.mark.parametrize("has_checkpoint", [True, False])
 @pytest.mark.parametrize("n", [1, 2, 3, 5])  # fingerprint or initial atoms, …, loop
 def test_ctrl_c_while_kernels_are_compiled_is_not_lost(tmp_path, caplog, has_checkpoint, n):
@@ -237,3 +221,26 @@ def test_ctrl_c_while_the_first_step_is_compiled_is_not_lost(monkeypatch):
     monkeypatch.setattr(Solver, "step", lambda *_: compile_and_interrupt())
     with pytest.raises(KeyboardInterrupt):
         fit()
+
+
+@pytest.mark.parametrize("name", ["transform", "score", "objective", "stationarity_gap", "measure"])
+@pytest.mark.parametrize("is_in_read", [True, False], ids=["read", "codes"])
+def test_ctrl_c_while_kernels_that_code_are_compiled_is_not_lost(
+    undisturbed, monkeypatch, name, is_in_read
+):
+    X = DATA
+    if is_in_read:
+        X = TroubledSource(DATA, Trouble(compile_and_interrupt, 1), is_in_memory=True)
+    else:
+        monkeypatch.setattr(Coder, "code", lambda *_: compile_and_interrupt())
+    with pytest.raises(KeyboardInterrupt):
+        getattr(undisturbed, name)(X)
+
+
+def test_a_signal_that_has_no_handler_in_python_is_left_to_the_system():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        with prompt_signals():
+            assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -15,6 +15,7 @@ from somf.estimators.base import MatrixFactorization
 from somf.estimators.config import INITS, check_params
 from somf.estimators.loading import load
 from somf.estimators.problems import NMF, DictionaryLearning, SparsePCA
+from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
 PROBLEMS: dict[str, type[MatrixFactorization]] = {
@@ -37,7 +38,7 @@ INIT_HELP = " FILE is a .npy file of atoms, or a model."
 
 
 def estimator_options(command: Function) -> Function:
-    """Give a command --problem, and an option for each parameter of the estimators."""
+    """Give a command --problem, --hash-data and an option for each parameter of the estimators."""
     names = [n for n in inspect.signature(MatrixFactorization).parameters if n not in PYTHON_ONLY]
     problem = click.option(
         "--problem",
@@ -47,7 +48,8 @@ def estimator_options(command: Function) -> Function:
         help="What to learn: dictionary-learning has sparse codes, sparse-pca sparse atoms, nmf "
         "non-negative codes and atoms; matrix-factorization is the general problem.",
     )
-    return with_options(problem, *map(_option, names))(command)
+    hash_data = option_for("hash_data", Checkpoint, more_help=" Needs --checkpoint.")
+    return with_options(problem, *map(_option, names), hash_data)(command)
 
 
 def _option(name: str) -> Callable[[Function], Function]:
@@ -82,7 +84,7 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
     kind = PROBLEMS[problem]
     given = {name: value for name, value in options.items() if value is not None}
     given.setdefault("random_state", DEFAULT_SEED)
-    given = _resolve_density(given)
+    given = _resolve_checkpoint(_resolve_density(given))
     for name in given.keys() - set(inspect.signature(kind).parameters):
         raise click.UsageError(f"{flag_of(name)} is not an option of --problem {problem}.")
     if given.get("init", INITS[0]) not in INITS:
@@ -98,6 +100,16 @@ def _read_atoms(path: str) -> Array:
         words = " or ".join(map(repr, INITS))
         raise click.UsageError(f"--init must be {words} or a file, got {path!r}.")
     return map_npy(path) if path.lower().endswith(".npy") else load(path).components_
+
+
+def _resolve_checkpoint(given: dict[str, Any]) -> dict[str, Any]:
+    """Let --hash-data be part of the checkpoint."""
+    others = {name: value for name, value in given.items() if name != "hash_data"}
+    if not given.get("hash_data"):
+        return others
+    if "checkpoint" not in given:
+        raise click.UsageError("--hash-data needs --checkpoint, which stores the hash.")
+    return others | {"checkpoint": Checkpoint(given["checkpoint"], hash_data=True)}
 
 
 def _resolve_density(given: dict[str, Any]) -> dict[str, Any]:

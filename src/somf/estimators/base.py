@@ -31,6 +31,7 @@ from somf.training.checkpoint import Checkpoint
 from somf.training.config import TrainingConfig
 from somf.training.identity import FitIdentity, file_stamp, fingerprint
 from somf.training.progress_bar import progress_bar
+from somf.training.signals import prompt_signals
 from somf.typing import Array, History, Ints
 
 CODE_TOL = 1e-6
@@ -481,6 +482,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         progress = Progress(n_samples_planned=source.shape[0])
         with ExitStack() as stack:
+            stack.enter_context(prompt_signals())
             coder = stack.enter_context(learned.coder(check_tolerance(tol)))
             loader = learned.loader(source)
             show = stack.enter_context(progress_bar()) if config.verbose else None

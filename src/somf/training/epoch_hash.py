@@ -76,8 +76,8 @@ class EpochHash:
             if self.references.setdefault(device, found) != found:
                 raise DataError(
                     "X must be the same in all epochs of a fit, but some samples have changed "
-                    "since the first epoch. Remove the checkpoint to start again, or go on with "
-                    "hash_data=False."
+                    "since the first epoch. Remove the checkpoint to start again, or go on "
+                    "without hash_data."
                 )
 
 

@@ -23,7 +23,7 @@ from somf.training.identity import FitIdentity
 from somf.training.loop import Loop, ValidationSet
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
-from somf.training.signals import SignalGuard, prompt_ctrl_c
+from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, hold_out, start
 from somf.typing import History, Ints
 
@@ -85,7 +85,7 @@ def _fit(
     guard: SignalGuard,
 ) -> Fit:
     with ExitStack() as stack:
-        with prompt_ctrl_c(), guard.immediate():
+        with prompt_signals(), guard.immediate():
             resumed = None if manager is None else _resume(config, source, manager)
             if resumed is not None:
                 seed = resumed.state.seed
@@ -164,7 +164,7 @@ def partial_fit(
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
     with threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
-            with prompt_ctrl_c():
+            with prompt_signals():
                 config = resolve_alpha(config, source, ids, seed)
                 state = start(config, source, ids, seed, is_finite=False)
         state = state.on_device(kernels)

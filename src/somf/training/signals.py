@@ -118,9 +118,15 @@ class SignalGuard:
 
 
 @contextmanager
-def prompt_ctrl_c() -> Iterator[None]:
-    """Let Ctrl-C have its usual effect inside this context, also if kernels are being compiled."""
-    with SignalGuard(signal.SIGINT) as guard, guard.immediate():
+def prompt_signals() -> Iterator[None]:
+    """Let the handlers of Ctrl-C and SIGTERM take effect, also while kernels are compiled.
+
+    Without a handler in Python, a signal ends the process as it always does.
+    """
+    handled = [
+        signum for signum in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(signum))
+    ]
+    with SignalGuard(*handled) as guard, guard.immediate():
         yield
 
 

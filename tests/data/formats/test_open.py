@@ -456,6 +456,20 @@ def test_a_chunk_that_is_larger_than_what_is_stored_is_refused(zarr):
     fails(zarr, "promises 6,400,000,000,000 bytes")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_a_fifo_in_the_place_of_a_zarr_chunk_is_not_waited_for(zarr):
+    (zarr / "c/3/0").unlink()
+    os.mkfifo(zarr / "c/3/0")
+    fails(zarr, "c/3/0' is not a regular file")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege")
+def test_links_in_a_zarr_that_lead_in_circles_are_refused(zarr):
+    for name in ("a", "b"):  # 2**40 folders, as far as the system follows links
+        (zarr / name).symlink_to(zarr, target_is_directory=True)
+    fails(zarr, "links in it lead twice to")
+
+
 def test_a_zarr_that_promises_more_than_it_holds_is_refused(zarr):
     metadata = (zarr / "zarr.json").read_text()
     (zarr / "zarr.json").write_text(metadata.replace("60,", "6000000000000,"))

@@ -33,8 +33,11 @@ def guarded(path: str, kind: str) -> Iterator[None]:
     """Turn any error of a reader into DamagedFileError, which names the file and its kind.
 
     Errors of somf, and those that are not about the content of the file, stay what they are; an
-    error of the system is given the name of the file if it has none.
+    error of the system is given the name of the file if it has none. What is neither a regular file
+    nor a folder, such as a FIFO, is not opened: a reader could wait for ever.
     """
+    if os.path.exists(path) and not (os.path.isfile(path) or os.path.isdir(path)):
+        raise DamagedFileError(f"{path!r} is not {kind}: it is not a regular file.")
     try:
         yield
     except SomfError:

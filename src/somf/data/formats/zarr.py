@@ -144,14 +144,38 @@ def _folder_of(array: Any) -> str:
     return os.path.normpath(os.path.join(str(array.store.root), str(array.path)))
 
 
-def _files_in(folder: str, prefix: str = "") -> Iterator[tuple[str, int]]:
-    """Yield the name, relative to a folder, and the size of every file in it."""
+def _files_in(
+    folder: str, prefix: str = "", visited: set[tuple[int, int]] | None = None
+) -> Iterator[tuple[str, int]]:
+    """Yield the name, relative to a folder, and the size of every file in it.
+
+    Parameters
+    ----------
+    folder : str
+    prefix : str
+        Beginning of the names.
+    visited : set of tuple of (int, int), optional
+        Devices and inodes of folders that are not visited again.
+
+    Raises
+    ------
+    ValueError
+        If something is not a regular file, for which a reader could wait for ever, or if links lead
+        to a folder twice, perhaps in a circle.
+    """
+    visited = set() if visited is None else visited
+    status = os.stat(folder)
+    if (status.st_dev, status.st_ino) in visited:
+        raise ValueError(f"links in it lead twice to {os.path.realpath(folder)!r}")
+    visited.add((status.st_dev, status.st_ino))
     with os.scandir(folder) as entries:
         for entry in entries:
             if entry.is_dir():
-                yield from _files_in(entry.path, f"{prefix}{entry.name}/")
-            else:
+                yield from _files_in(entry.path, f"{prefix}{entry.name}/", visited)
+            elif entry.is_file():
                 yield prefix + entry.name, entry.stat().st_size
+            else:
+                raise ValueError(f"{entry.path!r} is not a regular file")
 
 
 def gone(path: str) -> MissingFileError:
