@@ -188,7 +188,7 @@ class Solver:
         if len(objectives) > 1:
             objectives = [self.kernels.concatenate(objectives, axis=0)]
         objective = to_host(objectives[0])
-        if not np.isfinite(objective).all():
+        if not np.isfinite(objective.sum()) and not np.isfinite(objective).all():
             self._check_atoms()
             raise ScaleError(
                 "The objective overflows", objective.dtype, "X is too large. Scale it down."

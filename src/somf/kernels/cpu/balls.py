@@ -23,7 +23,7 @@ from somf.typing import Array, Ints, Slices
 ATOMS_PER_PANEL = 16
 """Atoms of a block: a multiple of the tile of BLAS."""
 
-WORK_PER_ENTRY = 50.0
+WORK_PER_ENTRY = 500.0
 """Operations per entry of an atom, roughly, that decide on threads. They meet once per atom."""
 
 CACHE_LINE = 16

@@ -44,8 +44,26 @@ class _Pool:
     """What is known of Numba's thread pool in this process."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock, self.settings = threading.Lock(), threading.local()
         self.was_used, self.is_usable = False, True
+
+    def use(self, n_threads: int) -> None:
+        """Set how many threads a region of this Python thread has, unless it was the last setting.
+
+        To set it takes longer than a small region.
+        """
+        settings = vars(self.settings)
+        if settings.get("n_threads") != n_threads:
+            settings.setdefault("before", get_num_threads())
+            set_num_threads(n_threads)
+            settings["n_threads"] = n_threads
+
+    def restore(self) -> None:
+        """Give Numba the number of threads back that it had before `use`."""
+        settings = vars(self.settings)
+        if settings:
+            set_num_threads(settings["before"])
+            settings.clear()
 
     def start(self) -> None:
         """Start Numba's threads.
@@ -75,6 +93,7 @@ class _Pool:
 
 
 _pool = _Pool()
+restore_num_threads = _pool.restore
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 
@@ -103,12 +122,8 @@ def region(function: Callable[..., None]) -> Callable[..., None]:
             if not _pool.was_used:
                 _pool.start()
             if _pool.is_usable:
-                before = get_num_threads()
-                set_num_threads(n_threads)
-                try:
-                    parallel(*arguments)
-                finally:
-                    set_num_threads(before)
+                _pool.use(n_threads)
+                parallel(*arguments)
                 return
         serial(*arguments)
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from somf.kernels.cpu.regions import restore_num_threads
 from somf.typing import Array
 
 MIN_PARALLEL_WORK = 2**20
@@ -116,6 +117,7 @@ def threads(n_threads: int | None) -> Iterator[None]:
         with use_threads(opened), _ONE_BLAS_THREAD:
             yield
     finally:
+        restore_num_threads()
         opened.close()
 
 
