@@ -98,6 +98,22 @@ def solve(
 
 
 @jit
+def solve_ridge(
+    G: Array, beta: Array, l2: float, a: Array, support: Ints, step: Array, factor: Array
+) -> Array:
+    """Set `a` to the solution of (G + l2 I) α = β, which must be regular; see `solve`."""
+    for j in range(len(beta)):
+        if j == len(factor):
+            factor = _grown(factor)
+        _append(G, l2, support, j, j, factor)
+        support[j], step[j] = j, beta[j]
+    _solve_factored(factor, len(beta), step)
+    for j in range(len(beta)):
+        a[j] = step[j]
+    return factor
+
+
+@jit
 def _warm_start(
     G: Array, beta: Array, l2: float, a: Array, g: Array, support: Ints, factor: Array
 ) -> tuple[int, Array]:

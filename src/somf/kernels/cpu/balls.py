@@ -35,9 +35,6 @@ ROWS_PER_TILE = 64
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
 
-MAX_STEPS = 20
-"""Steps towards a θ that need not be exact."""
-
 SAFETY = 0.75
 """A thread leaves out entries below this fraction of its own estimate of θμ."""
 
@@ -234,7 +231,7 @@ def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> 
     """
     if mu == 0.0 or radius <= 0.0:
         return 0
-    cut = u.dtype.type(SAFETY * mu * _newton(u, radius, mu, facts[0], facts[1]))
+    cut = u.dtype.type(SAFETY * mu * _solve_multiplier(u, radius, mu))
     count = 0
     for n in range(len(u)):
         size = abs(u[n])
@@ -243,31 +240,6 @@ def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> 
             count += 1
     facts[2] = cut
     return count
-
-
-@jit
-def _newton(u: Array, radius: float, mu: float, l1: float, l2: float) -> float:
-    """Return θ of a point; every step is a sum over all entries, without a branch.
-
-    `l1` and `l2` are Σ|u| and Σu². `_solve_multiplier` does the same on fewer and fewer entries.
-    """
-    count, theta = len(u), 0.0
-    zero = u.dtype.type(0)
-    for _ in range(MAX_STEPS):
-        theta = _next_multiplier(l1, l2, count, radius, mu)
-        cut = u.dtype.type(theta * mu)
-        before, count = count, 0
-        sum_1, sum_2 = zero, zero
-        for n in range(len(u)):
-            size = abs(u[n])
-            kept = size if size > cut else zero
-            count += size > cut
-            sum_1 += kept
-            sum_2 += kept * kept
-        if count == before:
-            break
-        l1, l2 = float(sum_1), float(sum_2)
-    return theta
 
 
 @jit
@@ -294,39 +266,33 @@ def _multiplier(
         for n in range(columns[t], columns[t] + counts[t]):
             sizes[count] = sizes[n]
             count += 1
-    theta = _solve_multiplier(sizes, count, radius, mu)
+    theta = _solve_multiplier(sizes[:count], radius, mu)
     if theta * mu < left_out:
-        count = 0
-        for n in range(len(u)):
-            if u[n] != 0:
-                sizes[count] = abs(u[n])
-                count += 1
-        theta = _solve_multiplier(sizes, count, radius, mu)
+        theta = _solve_multiplier(u, radius, mu)
     return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
 
 
 @jit
-def _solve_multiplier(support: Array, count: int, radius: float, mu: float) -> float:
-    """Return θ; `support`, the sizes of entries, is overwritten.
+def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
+    """Return θ of a point outside of the ball.
 
-    `AtomBall.project` has the derivation: entries that fall to zero are dropped until none does.
+    `AtomBall.project` has the derivation: entries that fall to zero are left out until none does.
+    They are left out of the sums only, so that there is no branch: this is faster than to move
+    entries.
     """
-    theta = 0.0
-    while count > 0:
-        l1, l2 = 0.0, 0.0
-        for n in range(count):
-            l1 += support[n]
-            l2 += support[n] * support[n]
+    count, theta, cut = -1, 0.0, u.dtype.type(0)
+    while True:
+        before, count, l1, l2 = count, 0, 0.0, 0.0
+        for n in range(len(u)):
+            size = abs(u[n])
+            kept = np.float64(size if size > cut else 0)
+            count += size > cut
+            l1 += kept
+            l2 += kept * kept
+        if count in (before, 0):
+            return theta
         theta = _next_multiplier(l1, l2, count, radius, mu)
-        kept = 0
-        for n in range(count):
-            if support[n] > theta * mu:
-                support[kept] = support[n]
-                kept += 1
-        if kept == count:
-            break
-        count = kept
-    return theta
+        cut = u.dtype.type(theta * mu)
 
 
 @jit

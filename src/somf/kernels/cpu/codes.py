@@ -7,7 +7,7 @@ atoms depend on each other.
 import numpy as np
 from numba import prange
 
-from somf.kernels.cpu.active_set import FIRST_CAPACITY, solve
+from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve, solve_ridge
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
 from somf.kernels.cpu.regions import region
@@ -26,7 +26,8 @@ def solve_codes(
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
     b, k = beta.shape
     threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
-    if penalty.has_closed_form:
+    is_given = penalty.has_closed_form and not (len(grams) > 1 and _is_regular(grams, penalty.l2))
+    if is_given:
         code[:] = _ridge(grams, beta, penalty.l2)
     _solve_all(
         threads.count,
@@ -37,13 +38,19 @@ def solve_codes(
         penalty.l2,
         penalty.positive,
         tol,
-        penalty.has_closed_form,
+        is_given,
         min(threads.count, b),
         code,
         objective,
         gap,
     )
     return objective, gap
+
+
+def _is_regular(grams: Array, l2: float) -> bool:
+    """Return whether l2 makes every G + l2 I safe to factor."""
+    largest = np.einsum("ijj->i", grams).max(initial=0.0) + l2  # the trace bounds all eigenvalues
+    return bool(l2 > max(len(grams[0]) * np.finfo(grams.dtype).eps, 10 * SINGULAR) * largest)
 
 
 def _ridge(grams: Array, beta: Array, l2: float) -> Array:
@@ -80,6 +87,7 @@ def _solve_all(
 ) -> None:
     """Solve the codes of all samples, unless they are given; write objectives and gaps.
 
+    Without l1 and signs, a code is the solution of one regular linear system.
     Neighbouring samples go to different threads: they tend to be equally hard.
     """
     b, k = beta.shape
@@ -92,6 +100,9 @@ def _solve_all(
         for i in range(t, b, n_parts):
             G = grams[min(i, len(grams) - 1)]
             if is_given:
+                residual(G, beta[i], code[i], g)
+            elif l1 == 0 and not positive:
+                factor = solve_ridge(G, beta[i], l2, code[i], support, step, factor)
                 residual(G, beta[i], code[i], g)
             else:
                 start[:] = code[i]
