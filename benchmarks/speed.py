@@ -17,7 +17,9 @@ Data: Indian Pines, 11,700 patches × 51,200 features in float32, k = 100, λ = 
 import argparse
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -33,7 +35,7 @@ from benchmarks.stages import STAGES, StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.kernels import kernels_for
-from somf.kernels.cpu.threads import pool_for, threads
+from somf.kernels.cpu.threads import available_cores, threads
 from somf.typing import Array
 
 ESTIMATORS = ("masked", "averaged", "exact")
@@ -68,11 +70,12 @@ def floors(p: int, reduction: float, code_estimator: str) -> Callable[[], tuple[
 
     def shared() -> float:
         def share(n_rows: int, call: Callable[[slice], object]) -> Callable[[], object]:
-            rows = (slice(0, n_rows),)
-            return lambda: pool.run(lambda t: [call(s) for s in pool.static_chunks(rows, t)])
+            edges = np.linspace(0, n_rows, count + 1).astype(int).tolist()
+            parts = [slice(a, b) for a, b in pairwise(edges)]
+            return lambda: list(pool.map(call, parts))
 
-        with threads(None):
-            pool = pool_for(2**60)
+        count = available_cores()
+        with threads(None), ThreadPoolExecutor(count) as pool:
             everything = [share(n_rows, call) for n_rows, call in calls]
             everything.append(lambda: kernels_for("cpu").accumulate(B, X, code, 0.9))
             return sum(median(timed(call) for _ in range(9)) for call in everything)

@@ -1,10 +1,16 @@
 """Fixtures that several test modules share."""
 
+import os
+
 import pytest
 
-from somf.kernels.cpu.threads import ThreadPool, use_pool
+from somf.kernels.cpu.threads import Threads, use_threads
 from somf.typing import Array
 from tests.helpers.problems import planted
+
+os.environ.setdefault(
+    "NUMBA_NUM_THREADS", "4"
+)  # more than a small machine has, before Numba starts
 
 
 @pytest.fixture(scope="session")
@@ -14,10 +20,10 @@ def toy() -> Array:
 
 
 @pytest.fixture(params=[1, 3], ids=["alone", "shared"])
-def shared_pool(request, monkeypatch):
-    """Give a thread pool that splits even the smallest work between its threads."""
+def shared_threads(request, monkeypatch):
+    """Give threads that share even the smallest work."""
     monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
-    pool = ThreadPool(request.param)
-    with use_pool(pool):
-        yield pool
-    pool.close()
+    opened = Threads(request.param)
+    with use_threads(opened):
+        yield opened
+    opened.close()

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from somf import DictionaryLearning
 from somf.algorithm.masks import BlockMasks
+from somf.algorithm.memory import SampleMemory
 from somf.algorithm.regression import BlockGrams, Regression, StoredGrams
 from somf.algorithm.solver import Solver
 from somf.data import as_source
@@ -20,11 +21,15 @@ def solver(toy):
     return Solver(config, start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True))
 
 
+def blank_memory(solver, ids):
+    return SampleMemory.blank(ids, solver.gram_cache.statistic_size, reference, solver.state.C)
+
+
 def test_block_grams_give_the_stored_gram_while_the_dictionary_does_not_change(solver, toy):
     state, ids = solver.state, np.arange(20)
     X = toy[:20][:, state.permutation]
     stored = StoredGrams(state, reference, keep_all=False)
-    memories = [solver.blank_memory(ids), solver.blank_memory(ids)]
+    memories = [blank_memory(solver, ids), blank_memory(solver, ids)]
     memories[1].gram = np.zeros((20, 100))
     state.memory = memories[0]
     estimates = [
@@ -50,7 +55,10 @@ def test_exact_regression_is_that_of_all_features(solver, toy):
     X = toy[:20][:, state.permutation]
     exact = Regression("exact", 0.92, state, reference, solver.gram_cache)
     problem = exact.estimate(
-        X, solver.masks.draw(0, solver.reduction), solver.blank_memory(np.arange(20)), np.arange(20)
+        X,
+        solver.masks.draw(0, solver.reduction),
+        blank_memory(solver, np.arange(20)),
+        np.arange(20),
     )
     np.testing.assert_allclose(problem.beta, X @ state.D, atol=1e-12)
     np.testing.assert_allclose(problem.grams[0], state.D.T @ state.D, atol=1e-12)
@@ -62,7 +70,7 @@ def test_masked_regression_is_that_of_the_subset(solver, toy):
     X = toy[:20][:, state.permutation]
     subset = solver.masks.draw(1, solver.reduction)
     masked = Regression("masked", 0.92, state, reference, solver.gram_cache)
-    problem = masked.estimate(X, subset, solver.blank_memory(np.arange(20)), np.arange(20))
+    problem = masked.estimate(X, subset, blank_memory(solver, np.arange(20)), np.arange(20))
     X_s, D_s = X[:, listed(subset)], state.D[listed(subset)]
     np.testing.assert_allclose(problem.beta, subset.scale * X_s @ D_s, atol=1e-12)
     np.testing.assert_allclose(problem.grams[0], subset.scale * D_s.T @ D_s, atol=1e-12)
@@ -72,7 +80,7 @@ def test_masked_regression_is_that_of_the_subset(solver, toy):
 def test_averages_follow_the_weights_of_the_paper(solver, toy):
     state, slots, v = solver.state, np.array([4]), 0.92
     X = toy[4:5][:, state.permutation]
-    memory = solver.blank_memory(np.arange(len(toy)))
+    memory = blank_memory(solver, np.arange(len(toy)))
     averaged = Regression("averaged", v, state, reference, solver.gram_cache)
     expected = np.zeros((1, 10))
     for c in range(1, 6):
@@ -106,7 +114,7 @@ def test_sparse_samples_give_the_same_regression(solver, toy, code_estimator):
         regression.estimate(
             given,
             solver.masks.draw(0, solver.reduction),
-            solver.blank_memory(np.arange(20)),
+            blank_memory(solver, np.arange(20)),
             np.arange(20),
         )
         for given in (X, sp.csc_array(X))

@@ -89,7 +89,7 @@ class SourceContract:
                 source.read(start, stop, out)
                 np.testing.assert_array_equal(out, source.rows(np.arange(start, stop)))
 
-    def test_minibatches_are_the_rows_on_any_number_of_threads(self, made, shared_pool):
+    def test_minibatches_are_the_rows_on_any_number_of_threads(self, made, shared_threads):
         source, _ = made
         order = np.random.default_rng(0).permutation(source.shape[0])
         batches = np.split(order, range(5, len(order), 5))

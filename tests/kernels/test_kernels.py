@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from somf.kernels import Kernels, kernels_for, reference
 from somf.kernels.cpu import kernels as cpu
-from somf.kernels.cpu import threads
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall, CodePenalty
 from tests.helpers.gpu import NEEDS_CUDA, CudaOnHost
@@ -28,14 +27,9 @@ ROWS = (slice(3, 17), slice(20, 21), slice(30, 50))
 SIGNS = (False, True)
 
 
-@pytest.fixture(autouse=True, params=[1, 3], ids=["serial", "pool"])
-def pool(request, monkeypatch):
-    """Run every test on one thread, and on a pool that divides even the smallest work."""
-    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
-    pool = threads.ThreadPool(request.param)
-    with threads.use_pool(pool):
-        yield
-    pool.close()
+@pytest.fixture(autouse=True)
+def both(shared_threads):
+    """Run every test on one thread, and on three that share even the smallest work."""
 
 
 def regression(b, p, k, dtype, seed=0, shared=True):

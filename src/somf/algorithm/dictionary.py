@@ -15,6 +15,9 @@ from somf.typing import Array, Ints, Matrix
 REQUEST_AHEAD = 8
 """Minibatches before an atom may be replaced at which its last use is requested from the device."""
 
+NO_ATOMS = np.empty(0, dtype=np.intp)
+"""The atoms to replace if there are none."""
+
 
 class Dictionary:
     """Moves and replaces the atoms of a state.
@@ -32,6 +35,7 @@ class Dictionary:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
         self._known_last_used = to_host(state.last_used)
+        self._first_due = 0
         self._pending_copy: Callable[[], Ints | None] | None = None
 
     def update(self, subset: Subset) -> None:
@@ -117,17 +121,22 @@ class Dictionary:
             How many samples before.
         """
         state = self.state
+        if state.n_samples_seen < self._first_due:
+            return NO_ATOMS
         copied = None if self._pending_copy is None else self._pending_copy()
         if copied is not None:
             self._known_last_used = np.maximum(self._known_last_used, copied)
             self._pending_copy = None
 
-        if self._patience_left().min() <= 0:
+        least_patience = self._patience_left().min()
+        if least_patience <= 0:
             self._known_last_used = to_host(state.last_used)
             return np.flatnonzero(self._patience_left() <= 0)
-        if self._pending_copy is None and self._patience_left().min() <= soon:
+        if self._pending_copy is None and least_patience <= soon:
             self._pending_copy = self.kernels.copy_async(state.last_used)
-        return np.empty(0, dtype=np.intp)
+        # Until then no patience can run out: the last use of an atom only moves forwards.
+        self._first_due = state.n_samples_seen + least_patience - soon
+        return NO_ATOMS
 
     def _patience_left(self) -> Ints:
         state = self.state

@@ -231,16 +231,18 @@ class Regression:
         self.dtype = state.dtype
         self._estimate = getattr(self, f"_{code_estimator}")
 
-    def estimate(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
+    def estimate(
+        self, X: Matrix, subset: Subset, memory: SampleMemory | None, slots: Ints | None
+    ) -> Quadratic:
         """Return β and G of a minibatch.
 
         Parameters
         ----------
         X : ndarray or csc_array of shape (b, p)
         subset : Subset
-        memory : SampleMemory
-            Averages are read from it and written to it.
-        slots : ndarray of shape (b,)
+        memory : SampleMemory or None
+            Averages are read from it and written to it. Without it, all samples are new.
+        slots : ndarray of shape (b,) or None
             Where in `memory` the samples are.
         """
         quadratic: Quadratic = self._estimate(X, subset, memory, slots)
@@ -265,7 +267,11 @@ class Regression:
     def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
         return self.of_subset(X, subset)
 
-    def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
+    def _averaged(
+        self, X: Matrix, subset: Subset, memory: SampleMemory | None, slots: Ints | None
+    ) -> Quadratic:
+        if memory is None or slots is None:
+            return self.of_subset(X, subset)
         beta, sq_norm = self._observe(X, subset)
         seen = subset.scale * self.gram_cache.of_subset(subset)[None]
         memory.n_visits[slots] += 1
@@ -307,4 +313,7 @@ class Regression:
         """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
         X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
         beta = self.kernels.correlate(X_s, D_s, rows)
-        return subset.scale * beta, subset.scale * self.kernels.squared_norms(X_s, rows)
+        sq_norm = self.kernels.squared_norms(X_s, rows)
+        return (
+            (beta, sq_norm) if subset.scale == 1 else (subset.scale * beta, subset.scale * sq_norm)
+        )

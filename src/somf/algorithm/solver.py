@@ -12,7 +12,6 @@ from somf.algorithm.regression import (
     Quadratic,
     Regression,
     gram_cache_for,
-    remembered_gram_size,
 )
 from somf.algorithm.schedule import MASKS_PER_PROBE, is_probe, lowered, tolerance
 from somf.algorithm.state import State
@@ -80,26 +79,22 @@ class Solver:
         state = self.state
         if self.config.reduction == AUTO and self.reduction > 1.0 and is_probe(state.n_iter):
             self._lower_reduction(X)
-        memory = state.memory
-        if memory is None or slots is None:
-            slots = np.arange(X.shape[0])
-            memory = self.blank_memory(slots)
+        memory = None if slots is None else state.memory
 
         subset = self.masks.draw(state.n_iter, self.reduction)
         if self.reduction > 1.0:
             problem = self.regression.estimate(X, subset, memory, slots)
         else:
             problem = self.regression.of_subset(X, subset)  # the subset is all features
-        old_code = None
-        if self.surrogate.needs_old_codes:
-            old_code = self.kernels.take(memory.code, slots)
-        code = self.kernels.take(memory.code, slots)
+        code = self._last_codes(X, memory, slots)
+        old_code = self._last_codes(X, memory, slots) if self.surrogate.needs_old_codes else None
         objective = self._solve(problem, code, self.config.code_tol)
         self._unchecked.append(objective)
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
-        self.kernels.put(memory.code, slots, code)
+        if memory is not None and slots is not None:
+            self.kernels.put(memory.code, slots, code)
         self.surrogate.add(X, code, old_code)
         self.dictionary.update(subset)
         self.gram_cache.update(subset)
@@ -177,6 +172,12 @@ class Solver:
             costs.append(float(everything.objective(code, self.config.penalty).sum()))
         return (sum(costs) / len(costs) - best) / best if best > 0 else 0.0
 
+    def _last_codes(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Array:
+        """Return the codes that samples had at their last visit, zero if there was none."""
+        if memory is None or slots is None:
+            return self._zero_code(X)
+        return self.kernels.take(memory.code, slots)
+
     def _zero_code(self, X: Matrix) -> Array:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)
 
@@ -188,8 +189,10 @@ class Solver:
         objectives, self._unchecked = self._unchecked, []
         if not objectives:
             return
-        objective = to_host(self.kernels.concatenate(objectives, axis=0))
-        if not np.isfinite(objective).all():
+        if len(objectives) > 1:
+            objectives = [self.kernels.concatenate(objectives, axis=0)]
+        objective = to_host(objectives[0])
+        if not np.isfinite(objective.sum()) and not np.isfinite(objective).all():
             self._check_atoms()
             raise ScaleError(
                 "The objective overflows", objective.dtype, "X is too large. Scale it down."
@@ -222,9 +225,3 @@ class Solver:
         self.gram_cache.recompute()
         all_blocks = range(len(self.masks.blocks))
         self.dictionary.update_norms(all_blocks, self.gram_cache.grams_of_blocks)
-
-    def blank_memory(self, ids: Ints) -> SampleMemory:
-        """Return the memory of samples that have never been seen."""
-        size = remembered_gram_size(self.config, self.gram_cache)
-        gram_size = 0 if self.sees_all_features else size
-        return SampleMemory.blank(ids, gram_size, self.kernels, self.state.C)

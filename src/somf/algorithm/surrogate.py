@@ -94,5 +94,5 @@ def minibatch_weight(n_samples_seen: int, batch_size: int, learning_rate: float)
     This is the weight of the batch as a whole if its samples had come one by one, so that results
     depend as little as possible on how a stream is cut.
     """
-    s = n_samples_seen + np.arange(1, batch_size + 1, dtype=np.float64)
-    return float(1.0 - np.prod(1.0 - s**-learning_rate))
+    s = np.arange(n_samples_seen + 1.0, n_samples_seen + batch_size + 1.0)
+    return 1.0 - float((1.0 - s**-learning_rate).prod())

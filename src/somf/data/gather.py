@@ -3,13 +3,18 @@
 from typing import Any
 
 import numpy as np
+from numba import prange
 from numpy.lib.stride_tricks import as_strided
 
 from somf.data.checks import check_view
 from somf.data.source import PieceReader
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import pool_for
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.threads import threads_for
 from somf.typing import Array, Ints
+
+PIECES_PER_THREAD = 4
+"""Pieces of a minibatch for every thread that reads."""
 
 
 def gather(
@@ -17,11 +22,9 @@ def gather(
     shape: tuple[int, int],
     permutation: Ints | None,
     dtype: np.dtype[Any],
+    in_pieces: bool,
 ) -> tuple[Array, float]:
     """Return rows with permuted columns in another type, and the sum of all entries.
-
-    A thread reads a few rows and gathers them at once: if they had to be copied, they are still in
-    the cache of its core.
 
     Parameters
     ----------
@@ -31,6 +34,9 @@ def gather(
         Of all rows.
     permutation : ndarray of shape (p,), optional
     dtype : numpy.dtype
+    in_pieces : bool
+        Whether to read in several Python threads, a few rows each. A thread gathers what it has
+        read at once: rows that had to be copied are still in the cache of its core.
 
     Returns
     -------
@@ -40,24 +46,38 @@ def gather(
         thread gathered which rows.
     """
     rows = np.empty(shape, dtype=dtype)
-    pool = pool_for(4 * rows.size)
-    pieces = pool.dynamic_chunks(shape[0])
+    threads = threads_for(4.0 * rows.size)
+    if not in_pieces or threads.count == 1:
+        return rows, _gather_piece(read, slice(0, shape[0]), permutation, rows, threads.count)
+    pieces = _pieces(shape[0], threads.count * PIECES_PER_THREAD)
 
-    def work(_worker: int) -> float:
-        total = 0.0
-        for piece in pieces:
-            X, positions = read(piece)
-            check_view(X, positions, (piece.stop - piece.start, shape[1]))
-            if not numba_can_read(X.dtype):
-                X, positions = X[positions].astype(dtype), np.arange(len(positions))
-            X, positions = _flattened(X, positions)
-            if permutation is None:
-                total += _copy(X, positions, rows[piece])
-            else:
-                total += _gather(X, positions, permutation, rows[piece])
-        return total
+    def gather_piece(piece: slice) -> float:
+        return _gather_piece(read, piece, permutation, rows[piece], 1)
 
-    return rows, sum(pool.run(work))
+    return rows, sum(threads.readers.map(gather_piece, pieces))
+
+
+def _pieces(n_rows: int, count: int) -> list[slice]:
+    """Cut rows into pieces of about the same size; a thread takes the next one when it is free."""
+    size = max(1, -(-n_rows // count))
+    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+
+
+def _gather_piece(
+    read: PieceReader, piece: slice, permutation: Ints | None, rows: Array, n_threads: int
+) -> float:
+    """Read a piece into `rows`, which is overwritten; return the sum of its entries."""
+    X, positions = read(piece)
+    check_view(X, positions, (rows.shape[0], rows.shape[1]))
+    if not numba_can_read(X.dtype):
+        X, positions = X[positions].astype(rows.dtype), np.arange(len(positions))
+    X, positions = _flattened(X, positions)
+    totals = np.empty(len(rows), dtype=rows.dtype)
+    if permutation is None:
+        _copy(n_threads, X, positions, rows, totals)
+    else:
+        _permute(n_threads, X, positions, permutation, rows, totals)
+    return float(totals.sum())
 
 
 def numba_can_read(dtype: np.dtype[Any]) -> bool:
@@ -83,30 +103,35 @@ def _row(X: Array, position: int, length: int) -> Array:
     return X[position : position + length] if X.ndim == 1 else X[position]
 
 
+@region
+def _copy(X: Array, positions: Ints, rows: Array, totals: Array) -> None:
+    """Do what `_permute` does with columns in order, in less than half of the time."""
+    for i in prange(len(positions)):
+        totals[i] = _copy_row(_row(X, positions[i], rows.shape[1]), rows[i])
+
+
 @jit
-def _copy(X: Array, positions: Ints, rows: Array) -> float:
-    """Do what `_gather` does with columns in order, in less than half of the time."""
-    total = 0.0
-    for i in range(len(positions)):
-        row = _row(X, positions[i], rows.shape[1])
-        row_total = rows.dtype.type(0)
-        for column in range(len(row)):
-            entry = rows.dtype.type(row[column])
-            rows[i, column] = entry
-            row_total += entry
-        total += row_total
+def _copy_row(row: Array, out: Array) -> Any:
+    total = out.dtype.type(0)
+    for column in range(len(row)):
+        entry = out.dtype.type(row[column])
+        out[column] = entry
+        total += entry
     return total
 
 
+@region
+def _permute(X: Array, positions: Ints, permutation: Ints, rows: Array, totals: Array) -> None:
+    """Copy rows with permuted columns, and sum up each of them."""
+    for i in prange(len(positions)):
+        totals[i] = _permute_row(_row(X, positions[i], rows.shape[1]), permutation, rows[i])
+
+
 @jit
-def _gather(X: Array, positions: Ints, permutation: Ints, rows: Array) -> float:
-    total = 0.0
-    for i in range(len(positions)):
-        row = _row(X, positions[i], rows.shape[1])
-        row_total = rows.dtype.type(0)
-        for column in range(len(permutation)):
-            entry = rows.dtype.type(row[permutation[column]])
-            rows[i, column] = entry
-            row_total += entry
-        total += row_total
+def _permute_row(row: Array, permutation: Ints, out: Array) -> Any:
+    total = out.dtype.type(0)
+    for column in range(len(permutation)):
+        entry = out.dtype.type(row[permutation[column]])
+        out[column] = entry
+        total += entry
     return total

@@ -91,7 +91,9 @@ class Loader:
             if self.source.chunk_starts is None:
                 self.source.prefetch(ids)
             if self.source.reads_in_parallel:
-                return self._prepare(ids, lambda piece: self.source.view(ids[piece]))
+                return self._prepare(
+                    ids, lambda piece: self.source.view(ids[piece]), not self.source.is_in_memory
+                )
             return self._prepare(ids, reader_of(self.source.view(ids)))
 
     @contextmanager
@@ -115,7 +117,9 @@ class Loader:
             yield map(self.load, batches)
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
-            yield map(self._prepare, batches, readers)
+            yield (
+                self._prepare(ids, read, True) for ids, read in zip(batches, readers, strict=True)
+            )
         else:
             n_ahead = self._n_ahead(batches)
             with (
@@ -158,19 +162,19 @@ class Loader:
         reads_rows = self.source.supports_partial_chunks and has_large_rows
         return self.source.chunk_starts is not None and not reads_rows
 
-    def _prepare(self, ids: Ints, read: PieceReader) -> Matrix:
-        """Make a minibatch of samples."""
+    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Matrix:
+        """Make a minibatch of samples; `gather` says what `in_pieces` means."""
         with _stop_iteration_as_error(self.source):
             if not self.source.is_sparse:
-                return self._dense(ids, read)
+                return self._dense(ids, read, in_pieces)
             return self._sparse(ids, *read(slice(0, len(ids))))
 
-    def _dense(self, ids: Ints, read: PieceReader) -> Array:
+    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
         from somf.data.gather import gather  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
-        rows, total = gather(read, shape, self.permutation, self.dtype)
+        rows, total = gather(read, shape, self.permutation, self.dtype, in_pieces)
         if self.non_negative or not np.isfinite(total):
             self._check(rows, rows, ids)
         return rows

@@ -9,7 +9,8 @@ Symbols: b samples, n stored samples, p features, k atoms, R blocks of features.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -348,5 +349,11 @@ def smallest_curvature(C: Array) -> float:
     |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ). This exceeds Cⱼⱼ
     itself once Cⱼⱼ < ε² max C. Below the smallest normal number, 1 / Cⱼⱼ may overflow.
     """
-    limits = np.finfo(C.dtype)
-    return max(float(limits.eps**2 * np.diagonal(C).max(initial=0.0)), float(limits.tiny))
+    eps, tiny = _precision(C.dtype)
+    return max(eps**2 * float(np.diagonal(C).max(initial=0.0)), tiny)
+
+
+@cache
+def _precision(dtype: np.dtype[Any]) -> tuple[float, float]:
+    limits = np.finfo(dtype)
+    return float(limits.eps), float(limits.tiny)

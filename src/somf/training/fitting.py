@@ -85,7 +85,8 @@ def _fit(
     guard: SignalGuard,
 ) -> Fit:
     with ExitStack() as stack:
-        with prompt_signals(), guard.immediate():
+        stack.enter_context(prompt_signals())
+        with guard.immediate():
             resumed = None if manager is None else _resume(config, source, manager)
             if resumed is not None:
                 seed = resumed.state.seed
@@ -159,11 +160,10 @@ def partial_fit(
         if an error or Ctrl-C ends the pass: what was learned until then is kept.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
-    with threads(config.n_threads), kernels.explain_out_of_memory():
+    with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
-            with prompt_signals():
-                config = resolve_alpha(config, source, ids, seed)
-                state = start(config, source, ids, seed, is_finite=False)
+            config = resolve_alpha(config, source, ids, seed)
+            state = start(config, source, ids, seed, is_finite=False)
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:

@@ -18,7 +18,7 @@ from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointContents, CheckpointManager
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import Minibatch, epochs
-from somf.training.signals import Interrupted, SignalGuard, prompt_signals
+from somf.training.signals import Interrupted, SignalGuard
 from somf.typing import History, Ints
 
 logger = logging.getLogger("somf")
@@ -150,18 +150,17 @@ class Loop:
 
         Until it is there, the state is consistent: signals and errors may interrupt.
         """
-        with prompt_signals(), self._checkpoint_on_error(), self.guard.interruptible():
+        with self._checkpoint_on_error(), self.guard.interruptible():
             return next(minibatches, None)
 
     def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
         """Learn from a minibatch that was requested at `tick`, and record if a record is due."""
         progress, state = self.progress, self.state
         self._hash(minibatch)
-        with prompt_signals():
-            if is_first:
-                tick += self._step_and_compile(minibatch)
-            else:
-                self.solver.step(minibatch.X, minibatch.ids)
+        if is_first:
+            tick += self._step_and_compile(minibatch)
+        else:
+            self.solver.step(minibatch.X, minibatch.ids)
         is_due = self._is_record_due()
         if is_due:
             self.solver.check()  # waits for a device, so that its time is counted
@@ -223,7 +222,7 @@ class Loop:
     def _measure_and_record(self) -> None:
         progress = self.progress
         if self.validation is not None:
-            with prompt_signals(), self._checkpoint_on_error(), self.guard.interruptible():
+            with self._checkpoint_on_error(), self.guard.interruptible():
                 kernels, penalty = self.solver.kernels, self.config.penalty
                 coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
                 progress.objective = coder.objective(self.validation.loader, self.validation.ids)

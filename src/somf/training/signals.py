@@ -6,12 +6,16 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any, Self
 
 RETRY_SECONDS = 0.02
 """Seconds after which a signal that arrived in a callback is sent again."""
+
+COMPILATION = "numba:compiler_lock"
+"""The event of Numba that begins when it compiles a function or looks into its cache."""
 
 CALLBACKS = {"_raw_object_cache_notify", "_raw_object_cache_getbuffer", "__del__"}
 """Functions that are called from C, where an exception is printed and lost.
@@ -121,8 +125,57 @@ class SignalGuard:
 def prompt_signals() -> Iterator[None]:
     """Let the handlers of Ctrl-C and SIGTERM take effect, also while kernels are compiled.
 
-    Without a handler in Python, a signal ends the process as it always does.
+    Handlers are replaced only while Numba compiles, or loads machine code from its cache. Without a
+    handler in Python, a signal ends the process as it always does.
     """
+    from numba.core import event  # Numba is slow to import
+
+    listener = _compilation_listener()
+    with _listening_lock:
+        if listener.n_contexts == 0:
+            event.register(COMPILATION, listener)
+        listener.n_contexts += 1
+    try:
+        yield
+    finally:
+        with _listening_lock:
+            listener.n_contexts -= 1
+            if listener.n_contexts == 0:
+                event.unregister(COMPILATION, listener)
+
+
+_listening_lock = threading.Lock()
+"""Held while the listener is registered or unregistered."""
+
+
+@cache
+def _compilation_listener() -> Any:
+    """Return the one listener that guards the compilations of the main thread."""
+    from numba.core import event
+
+    class CompilationListener(event.Listener):  # type: ignore[misc] # Numba has no types
+        def __init__(self) -> None:
+            self.n_contexts = self.depth = 0
+            self.guard = ExitStack()
+
+        def on_start(self, _: object) -> None:
+            if threading.current_thread() is threading.main_thread():
+                self.depth += 1
+                if self.depth == 1:
+                    self.guard.enter_context(_immediate_signals())
+
+        def on_end(self, _: object) -> None:
+            if threading.current_thread() is threading.main_thread() and self.depth > 0:
+                self.depth -= 1
+                if self.depth == 0:
+                    self.guard.close()
+
+    return CompilationListener()
+
+
+@contextmanager
+def _immediate_signals() -> Iterator[None]:
+    """Call the handlers of Ctrl-C and SIGTERM where an exception that they raise is not lost."""
     handled = [
         signum for signum in (signal.SIGINT, signal.SIGTERM) if callable(signal.getsignal(signum))
     ]

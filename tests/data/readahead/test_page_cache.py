@@ -69,13 +69,13 @@ def no_background_thread(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_minibatches_are_the_rows_of_every_kind_of_source(tmp_path, shared_pool, kind):
+def test_minibatches_are_the_rows_of_every_kind_of_source(tmp_path, shared_threads, kind):
     source = opened(tmp_path, kind)
     np.testing.assert_array_equal(streamed(Loader(source, ROWS.dtype)), ROWS[ORDER])
 
 
 @pytest.mark.parametrize("dtype", ["<i2", ">f4", "<f8", "u1", "<f2"])
-def test_numbers_of_any_type_are_converted(tmp_path, shared_pool, dtype):
+def test_numbers_of_any_type_are_converted(tmp_path, shared_threads, dtype):
     rows = (100 * np.abs(ROWS)).astype(dtype)
     found = streamed(Loader(opened(tmp_path, "npy", rows), np.dtype(np.float32)))
     np.testing.assert_array_equal(found, rows[ORDER].astype(np.float32))
@@ -95,7 +95,7 @@ def test_changes_of_a_writable_memory_map_are_seen(tmp_path, mode):
     assert (streamed(Loader(as_source(X), X.dtype), np.arange(200))[5] == 1).all()
 
 
-def test_patches_of_a_mapped_image_are_read(tmp_path, shared_pool):
+def test_patches_of_a_mapped_image_are_read(tmp_path, shared_threads):
     image = np.random.default_rng(0).random((20, 30, 4))
     patches = ImagePatches(write(tmp_path, "npy", image), 5)
     order = np.random.default_rng(1).permutation(patches.shape[0])
@@ -119,7 +119,7 @@ def test_a_fit_equals_that_of_the_same_order_in_memory(tmp_path, kind):
 
 
 def test_every_sample_is_prefetched_once_and_some_minibatches_ahead(
-    tmp_path, monkeypatch, shared_pool
+    tmp_path, monkeypatch, shared_threads
 ):
     source = opened(tmp_path, "npy")
     monkeypatch.setattr("somf.data.loader.READAHEAD_BYTES", 3 * 20 * P * 4)
@@ -148,7 +148,7 @@ def test_whole_pages_of_a_memory_map_are_prefetched(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["HDF5", "Zarr"])
-def test_chunks_are_prefetched_once_in_an_epoch(tmp_path, monkeypatch, shared_pool, kind):
+def test_chunks_are_prefetched_once_in_an_epoch(tmp_path, monkeypatch, shared_threads, kind):
     source = opened(tmp_path, kind)
     prefetched = []
     monkeypatch.setattr(source, "_prefetch_bytes", lambda *part: prefetched.append(part))
@@ -190,7 +190,7 @@ def test_a_small_image_is_prefetched_once_and_a_large_one_line_by_line(tmp_path,
 
 
 @pytest.mark.parametrize("kind", ["npy", "HDF5", "Zarr", "stack"])
-def test_a_file_that_was_cut_short_is_named(tmp_path, shared_pool, kind):
+def test_a_file_that_was_cut_short_is_named(tmp_path, shared_threads, kind):
     source = opened(tmp_path, kind)
     path = {"npy": "X.npy", "HDF5": "X.h5", "Zarr": "X.zarr/c/7/0", "stack": "b.npy"}[kind]
     path = tmp_path / path

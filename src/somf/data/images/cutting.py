@@ -1,12 +1,14 @@
-"""Patches cut out of an image by all worker threads."""
+"""Patches cut out of an image by all threads."""
 
 from typing import Any
 
 import numpy as np
+from numba import prange
 
 from somf.data.gather import numba_can_read
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import pool_for
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.threads import threads_for
 from somf.typing import Array, Ints
 
 
@@ -38,57 +40,58 @@ def cut_patches(
     patches : ndarray of shape (b, height * width * channels)
     """
     patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
-    pool = pool_for(8 * patches.size)
-    is_native = numba_can_read(image.dtype)
-    pixels = image if is_native else image.view(f"u{image.dtype.itemsize}")
-    chunks = pool.dynamic_chunks(len(positions))
-
-    def work(_worker: int) -> None:
-        for s in chunks:
-            if is_native:
-                _cut(pixels, positions[s], size[0], size[1], patches[s])
-            else:
-                raw = np.empty(patches[s].shape, dtype=pixels.dtype)
-                _cut(pixels, positions[s], size[0], size[1], raw)
-                patches[s] = raw.view(image.dtype)
-            if center or scale:
-                _normalise(patches[s], center, scale)
-
-    pool.run(work)
+    n_threads = threads_for(8.0 * patches.size).count
+    height, width = size
+    if numba_can_read(image.dtype):
+        _cut_all(n_threads, image, positions, height, width, patches)
+    else:
+        pixels = image.view(f"u{image.dtype.itemsize}")
+        raw = np.empty(patches.shape, dtype=pixels.dtype)
+        _cut_all(n_threads, pixels, positions, height, width, raw)
+        patches[:] = raw.view(image.dtype)
+    if center or scale:
+        _normalise_all(n_threads, patches, center, scale)
     return patches
 
 
-@jit
-def _cut(image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
-    n_channels = image.shape[2]
-    for n in range(len(positions)):
-        top, left = positions[n]
-        column = 0
-        for i in range(top, top + height):
-            for j in range(left, left + width):
-                for c in range(n_channels):
-                    patches[n, column + c] = image[i, j, c]
-                column += n_channels
+@region
+def _cut_all(image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
+    for n in prange(len(positions)):
+        _cut(image, positions[n, 0], positions[n, 1], height, width, patches[n])
 
 
 @jit
-def _normalise(patches: Array, center: bool, scale: bool) -> None:
-    rounding = (8 * np.finfo(patches.dtype).eps) ** 2
-    for n in range(len(patches)):
-        patch = patches[n]
-        offset = 0.0
-        if center:
-            for column in range(len(patch)):
-                offset += patch[column] - patch[0]  # exactly 0 for a constant patch
-        mean = patch.dtype.type(patch[0] + offset / len(patch)) if center else patch.dtype.type(0)
-        before, after = 0.0, 0.0
+def _cut(image: Array, top: int, left: int, height: int, width: int, patch: Array) -> None:
+    n_channels, column = image.shape[2], 0
+    for i in range(top, top + height):
+        for j in range(left, left + width):
+            for c in range(n_channels):
+                patch[column + c] = image[i, j, c]
+            column += n_channels
+
+
+@region
+def _normalise_all(patches: Array, center: bool, scale: bool) -> None:
+    for n in prange(len(patches)):
+        _normalise(patches[n], center, scale)
+
+
+@jit
+def _normalise(patch: Array, center: bool, scale: bool) -> None:
+    rounding = (8 * np.finfo(patch.dtype).eps) ** 2
+    offset = 0.0
+    if center:
         for column in range(len(patch)):
-            before += patch[column] * patch[column]
-            patch[column] -= mean
-            after += patch[column] * patch[column]
-        if after <= rounding * before:  # constant up to rounding
-            patch[:] = 0
-        elif scale:
-            factor = patch.dtype.type(1 / np.sqrt(after))
-            for column in range(len(patch)):
-                patch[column] *= factor
+            offset += patch[column] - patch[0]  # exactly 0 for a constant patch
+    mean = patch.dtype.type(patch[0] + offset / len(patch)) if center else patch.dtype.type(0)
+    before, after = 0.0, 0.0
+    for column in range(len(patch)):
+        before += patch[column] * patch[column]
+        patch[column] -= mean
+        after += patch[column] * patch[column]
+    if after <= rounding * before:  # constant up to rounding
+        patch[:] = 0
+    elif scale:
+        factor = patch.dtype.type(1 / np.sqrt(after))
+        for column in range(len(patch)):
+            patch[column] *= factor

@@ -72,6 +72,7 @@ def solve(
     if m < 0:
         return False, factor
     slack = 8 * eps * math.sqrt(sq_norm)
+    has_gap = l1 > 0 or l2 > 0  # without a penalty no gap bounds the distance to the minimum
     is_first, is_stuck = True, False
     for _ in range(STEPS_PER_ATOM * k):
         if m > 0:
@@ -82,7 +83,7 @@ def solve(
         entering = _most_violated(G, g, a, l1 + slack, l2, positive)
         if entering < 0 or is_stuck:
             return True, factor
-        if tol > 0 and not is_first:
+        if has_gap and tol > 0 and not is_first:
             objective, gap = certificate(G, beta, g, a, sq_norm, l1, l2, positive)
             if gap <= tol * objective + eps * sq_norm:
                 return True, factor
@@ -94,6 +95,22 @@ def solve(
         m += 1
         is_first = False
     return False, factor
+
+
+@jit
+def solve_ridge(
+    G: Array, beta: Array, l2: float, a: Array, support: Ints, step: Array, factor: Array
+) -> Array:
+    """Set `a` to the solution of (G + l2 I) α = β, which must be regular; see `solve`."""
+    for j in range(len(beta)):
+        if j == len(factor):
+            factor = _grown(factor)
+        _append(G, l2, support, j, j, factor)
+        support[j], step[j] = j, beta[j]
+    _solve_factored(factor, len(beta), step)
+    for j in range(len(beta)):
+        a[j] = step[j]
+    return factor
 
 
 @jit

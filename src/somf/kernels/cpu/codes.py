@@ -1,18 +1,22 @@
-"""Codes on the CPU, samples divided among the workers of the thread pool.
+"""Codes on the CPU, samples divided among threads.
 
 An active-set method finds them, ridge codes one linear system. Coordinate descent steps in where
 atoms depend on each other.
 """
 
 import numpy as np
+from numba import prange
 
-from somf.kernels.cpu.active_set import FIRST_CAPACITY, solve
+from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve, solve_ridge
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
-from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import pool_for
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
+
+WORK_PER_ENTRY = 200.0
+"""Operations per entry of a code and atom of its support, roughly, by which threads are chosen."""
 
 
 def solve_codes(
@@ -20,33 +24,33 @@ def solve_codes(
 ) -> tuple[Array, Array]:
     """See `Kernels.solve_codes`."""
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
-    l1, l2, positive, is_given = penalty.l1, penalty.l2, penalty.positive, penalty.has_closed_form
-    pool = pool_for(50 * beta.size * beta.shape[1])
-    chunks = pool.dynamic_chunks(len(beta))
-    if is_given and len(grams) == 1:
-        code[:] = _ridge(grams, beta, l2)  # one system for all samples
-
-    def work(_worker: int) -> None:
-        for s in chunks:
-            mine = grams if len(grams) == 1 else grams[s]
-            if is_given and len(grams) > 1:
-                code[s] = _ridge(mine, beta[s], l2)
-            _solve_chunk(
-                mine,
-                beta[s],
-                sq_norm[s],
-                l1,
-                l2,
-                positive,
-                tol,
-                is_given,
-                code[s],
-                objective[s],
-                gap[s],
-            )
-
-    pool.run(work)
+    b, k = beta.shape
+    threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
+    is_given = penalty.has_closed_form and not (len(grams) > 1 and _is_regular(grams, penalty.l2))
+    if is_given:
+        code[:] = _ridge(grams, beta, penalty.l2)
+    _solve_all(
+        threads.count,
+        grams,
+        beta,
+        sq_norm,
+        penalty.l1,
+        penalty.l2,
+        penalty.positive,
+        tol,
+        is_given,
+        min(threads.count, b),
+        code,
+        objective,
+        gap,
+    )
     return objective, gap
+
+
+def _is_regular(grams: Array, l2: float) -> bool:
+    """Return whether l2 makes every G + l2 I safe to factor."""
+    largest = np.einsum("ijj->i", grams).max(initial=0.0) + l2  # the trace bounds all eigenvalues
+    return bool(l2 > max(len(grams[0]) * np.finfo(grams.dtype).eps, 10 * SINGULAR) * largest)
 
 
 def _ridge(grams: Array, beta: Array, l2: float) -> Array:
@@ -66,8 +70,8 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
     return np.asarray(solution[0].T if len(grams) == 1 else solution[:, :, 0])
 
 
-@jit
-def _solve_chunk(
+@region
+def _solve_all(
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -76,25 +80,36 @@ def _solve_chunk(
     positive: bool,
     tol: float,
     is_given: bool,
+    n_parts: int,
     code: Array,
     objective: Array,
     gap: Array,
 ) -> None:
-    """Solve the codes of some samples, unless they are given; write objectives and gaps."""
+    """Solve the codes of all samples, unless they are given; write objectives and gaps.
+
+    Without l1 and signs, a code is the solution of one regular linear system.
+    Neighbouring samples go to different threads: they tend to be equally hard.
+    """
     b, k = beta.shape
-    g, start = np.empty(k, beta.dtype), np.empty(k, beta.dtype)
-    support, step = np.empty(k + 1, np.int64), np.empty(k + 1)
-    factor = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
-    for i in range(b):
-        G = grams[min(i, len(grams) - 1)]
-        if is_given:
-            residual(G, beta[i], code[i], g)
-        else:
-            start[:] = code[i]
-            is_solved, factor = solve(
-                G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g, support, step, factor
-            )
-            if not is_solved:
-                code[i] = start
-                descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
-        objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)
+    for t in prange(n_parts):
+        g = np.empty(k, beta.dtype)
+        start = np.empty(k, beta.dtype)
+        support = np.empty(k + 1, np.int64)
+        step = np.empty(k + 1)
+        factor = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
+        for i in range(t, b, n_parts):
+            G = grams[min(i, len(grams) - 1)]
+            if is_given:
+                residual(G, beta[i], code[i], g)
+            elif l1 == 0 and not positive:
+                factor = solve_ridge(G, beta[i], l2, code[i], support, step, factor)
+                residual(G, beta[i], code[i], g)
+            else:
+                start[:] = code[i]
+                is_solved, factor = solve(
+                    G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g, support, step, factor
+                )
+                if not is_solved:
+                    code[i] = start
+                    descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
+            objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)

@@ -18,18 +18,34 @@ Function = TypeVar("Function", bound=Callable[..., object])
 FASTMATH = {"reassoc", "contract", "nsz", "arcp"}
 """Sums may be reordered; NaN and infinity keep their meaning."""
 
+ONLY_PRANGE = dict.fromkeys(
+    ("comprehension", "reduction", "inplace_binop", "setitem", "numpy", "stencil", "fusion"), False
+) | {"prange": True}
+"""What Numba makes parallel: loops over `prange`, and no array expression by its own choice."""
 
-def jit(function: Function) -> Function:
-    """Compile a serial function that releases the GIL and may reorder floating-point sums.
 
-    Machine code is cached on disk. Where Numba finds no folder that it can write to, kernels are
-    compiled anew in every process.
+def jit(function: Function, *, parallel: bool = False) -> Function:
+    """Compile a function that releases the GIL and may reorder floating-point sums.
+
+    Machine code is cached on disk. Where Numba finds no folder that it can write to, it compiles
+    anew in every process.
+
+    Parameters
+    ----------
+    function : callable
+    parallel : bool
+        Whether threads share its loops over `prange`.
     """
+    options = {
+        "nogil": True,
+        "parallel": ONLY_PRANGE if parallel else False,
+        "fastmath": FASTMATH,
+    }
     try:
-        compiled: Function = njit(cache=True, nogil=True, fastmath=FASTMATH)(function)
-    except RuntimeError:  # Numba looks for a folder when the function is defined
+        compiled: Function = njit(cache=True, **options)(function)
+    except RuntimeError:  # Numba has looked for a folder when the function was defined
         _log_missing_cache()
-        compiled = njit(nogil=True, fastmath=FASTMATH)(function)
+        compiled = njit(**options)(function)
     return compiled
 
 

@@ -1,12 +1,13 @@
 """The kernels on the CPU: BLAS for matrix products, Numba for sequential loops.
 
-A thread pool divides the rows, which are features or samples (see `somf.kernels.cpu.threads`).
-Numba functions are serial and release the GIL. They are compiled once per type and cached on disk.
-Floating-point sums may be reordered; NaN and infinity keep their meaning.
+Threads share the rows, which are features or samples, in parallel regions (see `regions`), and call
+BLAS from inside them. Functions are compiled once per type and cached on disk. Floating-point sums
+may be reordered; NaN and infinity keep their meaning.
 """
 
 from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.codes import solve_codes
+from somf.kernels.cpu.marks import mark_used
 from somf.kernels.cpu.products import (
     accumulate,
     atom_norms,
@@ -21,7 +22,6 @@ from somf.kernels.host import (
     concatenate,
     copy_async,
     explain_out_of_memory,
-    mark_used,
     mix,
     put,
     store_zeros,

@@ -1,160 +1,240 @@
-"""Matrix products and sums over features on the CPU, with the rows divided among workers."""
+"""Matrix products and sums over features on the CPU, rows divided among threads."""
 
 import numpy as np
+import scipy.sparse as sp
+from numba import prange
 
+from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.threads import pool_for
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
-
-MAX_CHUNK_ROWS = 2048
-"""Rows of B that are updated at once, few enough to stay in the cache."""
 
 
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
-    pool = pool_for(2 * X.shape[0] * D.size)
+    b, k = X.shape[0], D.shape[1]
+    D = by_rows(D)
+    threads = threads_for(2.0 * b * k * _count(rows))
+    pieces, edges, _ = shares(rows, threads.count)
+    parts = threads.buffer("beta", (threads.count, b, k), D.dtype)
+    beta = np.empty((b, k), dtype=D.dtype)
+    if isinstance(X, np.ndarray):
+        _correlate(threads.count, by_rows(X), D, pieces, edges, parts, beta)
+    else:
+        _correlate_sparse(threads.count, *_csc(X), D, pieces, edges, parts, beta)
+    return beta
 
-    def work(worker: int) -> Array:
-        beta = np.zeros((X.shape[0], D.shape[1]), dtype=D.dtype)
-        for s in pool.static_chunks(rows, worker):
-            if isinstance(X, np.ndarray):
-                beta += X[:, s] @ D[s]
-            else:
-                _correlate_columns(X.indptr, X.indices, X.data, D, s.start, s.stop, beta)
-        return beta
 
-    return np.asarray(sum(pool.run(work)))
+@region
+def _correlate(X: Array, D: Array, pieces: Array, edges: Array, parts: Array, beta: Array) -> None:
+    for t in prange(len(parts)):
+        factor = 0.0
+        for n in range(edges[t], edges[t + 1]):
+            start, stop = pieces[n, 0], pieces[n, 1]
+            add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
+            factor = 1.0
+        if factor == 0.0:
+            parts[t] = 0
+    _add_parts(parts, beta)
 
 
 @jit
-def _correlate_columns(
-    indptr: Array, indices: Array, data: Array, D: Array, start: int, stop: int, beta: Array
+def _add_parts(parts: Array, total: Array) -> None:
+    """Set `total` to the sum of `parts`, in their order, so that rounding is reproducible."""
+    for i in range(total.shape[0]):
+        for j in range(total.shape[1]):
+            total[i, j] = parts[0, i, j]
+        for t in range(1, len(parts)):
+            for j in range(total.shape[1]):
+                total[i, j] += parts[t, i, j]
+
+
+@region
+def _correlate_sparse(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    D: Array,
+    pieces: Array,
+    edges: Array,
+    parts: Array,
+    beta: Array,
 ) -> None:
-    """Add X D over the features from `start` to `stop` to `beta`, which is overwritten."""
-    for feature in range(start, stop):
-        for entry in range(indptr[feature], indptr[feature + 1]):
-            sample, value = indices[entry], data[entry]
-            for j in range(D.shape[1]):
-                beta[sample, j] += value * D[feature, j]
+    for t in prange(len(parts)):
+        parts[t] = 0
+        for n in range(edges[t], edges[t + 1]):
+            for feature in range(pieces[n, 0], pieces[n, 1]):
+                for entry in range(indptr[feature], indptr[feature + 1]):
+                    sample, value = indices[entry], data[entry]
+                    for j in range(D.shape[1]):
+                        parts[t, sample, j] += value * D[feature, j]
+    _add_parts(parts, beta)
 
 
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
-    pool = pool_for(D.size * D.shape[1])
+    k, D = D.shape[1], by_rows(D)
+    threads = threads_for(2.0 * k * k * _count(rows))
+    pieces, edges, _ = shares(rows, threads.count)
+    parts = threads.buffer("gram", (threads.count, k, k), D.dtype)
+    G = np.empty((k, k), dtype=D.dtype)
+    _gram(threads.count, D, pieces, edges, parts, G)
+    return G
 
-    def work(worker: int) -> Array:
-        G = np.zeros((D.shape[1], D.shape[1]), dtype=D.dtype)
-        for s in pool.static_chunks(rows, worker):
-            G += D[s].T @ D[s]
-        return G
 
-    return np.asarray(sum(pool.run(work)))
+@region
+def _gram(D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None:
+    for t in prange(len(parts)):
+        factor = 0.0
+        for n in range(edges[t], edges[t + 1]):
+            D_t = D[pieces[n, 0] : pieces[n, 1]]
+            add_gram(D_t, factor, parts[t])
+            factor = 1.0
+        if factor == 0.0:
+            parts[t] = 0
+    _add_parts(parts, G)
+    mirror(G)
 
 
 def combine(weights: Array, grams: Array) -> Array:
     """See `Kernels.combine`."""
     m, (R, k, _) = len(weights), grams.shape
+    if m == R == 1:
+        return grams if weights[0, 0] == 1 else np.asarray(weights[0, 0] * grams)
     combined = np.empty((m, k * k), dtype=grams.dtype)
-    pool = pool_for(2 * m * grams.size)
-
-    def work(worker: int) -> None:
-        for s in pool.static_chunks((slice(0, m),), worker):
-            np.matmul(weights[s], grams.reshape(R, k * k), out=combined[s])
-
-    pool.run(work)
+    threads = threads_for(2.0 * m * grams.size)
+    weights = np.ascontiguousarray(weights)
+    _combine(threads.count, weights, grams.reshape(R, k * k), threads.count, combined)
     return combined.reshape(m, k, k)
+
+
+@region
+def _combine(weights: Array, grams: Array, n_parts: int, combined: Array) -> None:
+    n_columns = grams.shape[1]
+    for t in prange(n_parts):
+        start, stop = n_columns * t // n_parts, n_columns * (t + 1) // n_parts
+        if stop > start:
+            add_product(weights, False, grams[:, start:stop], 0.0, combined[:, start:stop])
 
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    pool = pool_for(2 * X.shape[0] * sum(s.stop - s.start for s in rows))
-
-    def work(worker: int) -> Array:
-        total = np.zeros(X.shape[0], dtype=X.dtype)
-        for s in pool.static_chunks(rows, worker):
-            if isinstance(X, np.ndarray):
-                total += (X[:, None, s] @ X[:, s, None]).ravel()  # faster than einsum
-            else:
-                _square_columns(X.indptr, X.indices, X.data, s.start, s.stop, total)
-        return total
-
-    return np.asarray(sum(pool.run(work)))
+    threads = threads_for(2.0 * X.shape[0] * _count(rows))
+    pieces, edges, _ = shares(rows, threads.count)
+    parts = np.zeros((threads.count, 1, X.shape[0]), dtype=X.dtype)
+    total = np.empty((1, X.shape[0]), dtype=X.dtype)
+    if isinstance(X, np.ndarray):
+        _square(threads.count, X, pieces, edges, parts, total)
+    else:
+        _square_sparse(threads.count, *_csc(X), pieces, edges, parts, total)
+    return np.asarray(total[0])
 
 
-@jit
-def _square_columns(
-    indptr: Array, indices: Array, data: Array, start: int, stop: int, total: Array
+@region
+def _square(X: Array, pieces: Array, edges: Array, parts: Array, total: Array) -> None:
+    for t in prange(len(parts)):
+        for i in range(len(X)):
+            row_total = X.dtype.type(0)
+            for n in range(edges[t], edges[t + 1]):
+                row = X[i, pieces[n, 0] : pieces[n, 1]]
+                for j in range(len(row)):
+                    row_total += row[j] * row[j]
+            parts[t, 0, i] = row_total
+    _add_parts(parts, total)
+
+
+@region
+def _square_sparse(
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    pieces: Array,
+    edges: Array,
+    parts: Array,
+    total: Array,
 ) -> None:
-    """Add x² over the features from `start` to `stop` to `total`, which is overwritten."""
-    for entry in range(indptr[start], indptr[stop]):
-        total[indices[entry]] += data[entry] * data[entry]
+    for t in prange(len(parts)):
+        for n in range(edges[t], edges[t + 1]):
+            for entry in range(indptr[pieces[n, 0]], indptr[pieces[n, 1]]):
+                parts[t, 0, indices[entry]] += data[entry] * data[entry]
+    _add_parts(parts, total)
 
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
-    pool = pool_for(2 * len(code) * B.size)
-    chunks = pool.dynamic_chunks(len(B), MAX_CHUNK_ROWS)
-
-    def work(worker: int) -> None:
-        for s in chunks:
-            if isinstance(X, np.ndarray):
-                product = pool.buffer(worker, "product", B[s].shape, B.dtype)
-                np.matmul(X[:, s].T, code, out=product)
-                _scale_and_add(B[s], decay, product)
-            else:
-                _accumulate_columns(X.indptr, X.indices, X.data, code, decay, s.start, s.stop, B)
-
-    pool.run(work)
+    threads = threads_for(2.0 * len(code) * B.size)
+    pieces, edges, _ = shares((slice(0, len(B)),), threads.count)
+    code = np.ascontiguousarray(code)
+    if isinstance(X, np.ndarray):
+        _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
+    else:
+        _accumulate_sparse(threads.count, B, *_csc(X), code, decay, pieces, edges)
 
 
-@jit
-def _scale_and_add(B: Array, decay: float, product: Array) -> None:
-    """Do B ← decay B + product; `B` is overwritten."""
-    factor = B.dtype.type(decay)
-    for row in range(len(B)):
-        for j in range(B.shape[1]):
-            B[row, j] = factor * B[row, j] + product[row, j]
+@region
+def _accumulate(B: Array, X: Array, code: Array, decay: float, pieces: Array, edges: Array) -> None:
+    for t in prange(len(edges) - 1):
+        for n in range(edges[t], edges[t + 1]):
+            start, stop = pieces[n, 0], pieces[n, 1]
+            add_product(X[:, start:stop], True, code, decay, B[start:stop])
 
 
-@jit
-def _accumulate_columns(
+@region
+def _accumulate_sparse(
+    B: Array,
     indptr: Array,
     indices: Array,
     data: Array,
     code: Array,
     decay: float,
-    start: int,
-    stop: int,
-    B: Array,
+    pieces: Array,
+    edges: Array,
 ) -> None:
-    """Do B ← decay B + Xᵀ code on the rows of B from `start` to `stop`; `B` is overwritten."""
-    for feature in range(start, stop):
-        for j in range(code.shape[1]):
-            B[feature, j] *= decay
-        for entry in range(indptr[feature], indptr[feature + 1]):
-            sample, value = indices[entry], data[entry]
-            for j in range(code.shape[1]):
-                B[feature, j] += value * code[sample, j]
+    factor = B.dtype.type(decay)
+    for t in prange(len(edges) - 1):
+        for n in range(edges[t], edges[t + 1]):
+            for feature in range(pieces[n, 0], pieces[n, 1]):
+                for j in range(code.shape[1]):
+                    B[feature, j] *= factor
+                for entry in range(indptr[feature], indptr[feature + 1]):
+                    sample, value = indices[entry], data[entry]
+                    for j in range(code.shape[1]):
+                        B[feature, j] += value * code[sample, j]
 
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    pool = pool_for(4 * D.size)
-
-    def work(worker: int) -> Array:
-        norms = np.zeros(D.shape[1])
-        for s in pool.static_chunks(rows, worker):
-            _add_norms(D[s], ball.l1_ratio, norms)
-        return norms
-
-    return np.asarray(sum(pool.run(work))).astype(D.dtype)
+    threads = threads_for(4.0 * D.shape[1] * _count(rows))
+    pieces, edges, _ = shares(rows, threads.count)
+    parts, norms = np.zeros((threads.count, 1, D.shape[1])), np.empty((1, D.shape[1]))
+    _atom_norms(threads.count, D, pieces, edges, ball.l1_ratio, parts, norms)
+    return np.asarray(norms[0].astype(D.dtype))
 
 
-@jit
-def _add_norms(D: Array, mu: float, norms: Array) -> None:
-    """Add the norm of every column of D to `norms`, which is overwritten."""
-    for row in range(len(D)):
-        for j in range(D.shape[1]):
-            entry = D[row, j]
-            norms[j] += mu * abs(entry) + (1 - mu) * entry * entry
+@region
+def _atom_norms(
+    D: Array, pieces: Array, edges: Array, mu: float, parts: Array, norms: Array
+) -> None:
+    for t in prange(len(parts)):
+        for n in range(edges[t], edges[t + 1]):
+            for row in range(pieces[n, 0], pieces[n, 1]):
+                for j in range(D.shape[1]):
+                    entry = D[row, j]
+                    parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
+    _add_parts(parts, norms)
+
+
+def by_rows(A: Array) -> Array:
+    """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
+    return A if A.strides[1] == A.itemsize else np.ascontiguousarray(A)
+
+
+def _count(rows: Slices) -> int:
+    return sum(s.stop - s.start for s in rows)
+
+
+def _csc(X: sp.csc_array) -> tuple[Array, Array, Array]:
+    return X.indptr, X.indices, X.data

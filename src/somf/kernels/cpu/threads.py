@@ -1,208 +1,150 @@
-"""The thread pool that all CPU kernels use.
+"""How many threads kernels use, and the memory that they use again and again.
 
-BLAS has a thread pool, and so has Numba. On few cores they disturb each other: idle threads of one
-pool spin while threads of the other pool have work. This was seen to cost more than the work
-itself. Inside `threads`, BLAS is therefore limited to one thread, Numba functions are serial and
-release the GIL, and one `ThreadPool` of Python threads divides the rows of a matrix, which are
-features or samples.
+BLAS has a thread pool, Numba has another, and on few cores they disturb each other: idle threads of
+one pool spin while those of the other have work. Inside `threads`, BLAS is limited to one thread.
+Numba's pool runs the parallel regions of the kernels (see `region`), which call BLAS from inside.
 """
 
+import math
+import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, partial
-from typing import Any, TypeVar
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from somf.typing import Array, Slices
+from somf.kernels.cpu.regions import restore_num_threads
+from somf.typing import Array
 
-T = TypeVar("T")
-"""The result of one worker."""
-
-MIN_PARALLEL_WORK = 2**21
+MIN_PARALLEL_WORK = 2**20
 """Floating-point operations below which one thread is faster than several."""
 
-CHUNKS_PER_WORKER = 6
-"""Chunks per worker where workers take chunks dynamically."""
+CGROUP_LIMITS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+"""Files in which Linux has the CPU quota of a container (control groups, versions 2 and 1)."""
 
 
-class ThreadPool:
-    """A fixed number of workers that run the same function, each on its own rows.
-
-    Worker 0 is the thread that calls `run`.
+class Threads:
+    """The threads of a fit.
 
     Parameters
     ----------
-    size : int
-        The number of workers.
+    count : int
     keeps_buffers : bool
-        Whether `buffer` reuses memory. Must be False if several threads call `run`.
+        Whether `buffer` reuses memory. Must be False if several Python threads use this object.
     """
 
-    def __init__(self, size: int, keeps_buffers: bool = True) -> None:
-        self.size, self.keeps_buffers = size, keeps_buffers
-        self._buffers: dict[tuple[int, str], Array] = {}
-        self._barrier = threading.Barrier(size)
-        self._executor: ThreadPoolExecutor | None = None
-        if size > 1:
-            # Some builds of BLAS have one limit per calling thread.
-            self._executor = ThreadPoolExecutor(
-                size - 1, "somf", initializer=lambda: _blas().limit(limits=1)
-            )
+    def __init__(self, count: int, keeps_buffers: bool = True) -> None:
+        self.count, self.keeps_buffers = count, keeps_buffers
+        self._buffers: dict[str, Array] = {}
 
-    def run(self, work: Callable[[int], T]) -> list[T]:
-        """Return [work(0), work(1), …], computed in parallel.
-
-        If workers fail, the first error is raised after all of them have ended.
-
-        Parameters
-        ----------
-        work : callable
-            Takes the number of a worker.
-        """
-        if self._executor is None:
-            return [work(0)]
-
-        def guarded(worker: int) -> T:
-            try:
-                with use_pool(SERIAL_POOL):  # all workers are busy already
-                    return work(worker)
-            except BaseException:
-                self._barrier.abort()  # wakes the workers that wait for this one
-                raise
-
-        futures = [self._executor.submit(guarded, worker) for worker in range(1, self.size)]
-        results: list[T] = []
-        errors: list[BaseException] = []
-        pending: list[Callable[[], T]] = [partial(guarded, 0), *(f.result for f in futures)]
-        for result in pending:
-            try:
-                results.append(result())
-            except BaseException as error:
-                errors.append(error)
-        if errors:
-            self._barrier.reset()
-            # A broken barrier is the consequence of another worker's error.
-            raise min(errors, key=lambda error: isinstance(error, threading.BrokenBarrierError))
-        return results
-
-    def barrier(self) -> None:
-        """Wait, inside `run`, until every worker has reached this call."""
-        if self.size > 1:
-            self._barrier.wait()
-
-    def static_chunks(self, rows: Slices, worker: int) -> list[slice]:
-        """Return the rows of one worker.
-
-        Each worker always gets the same rows, so sums over rows are reproducible.
-
-        Parameters
-        ----------
-        rows : tuple of slices
-            The rows of all workers.
-        worker : int
-        """
-        total = sum(s.stop - s.start for s in rows)
-        first, last = total * worker // self.size, total * (worker + 1) // self.size
-        chunks, offset = [], 0
-        for s in rows:
-            start = s.start + max(first - offset, 0)
-            stop = s.start + min(last - offset, s.stop - s.start)
-            if start < stop:
-                chunks.append(slice(start, stop))
-            offset += s.stop - s.start
-        return chunks
-
-    def dynamic_chunks(self, n_rows: int, max_rows: int | None = None) -> Iterator[slice]:
-        """Return an iterator over chunks of rows; a worker takes the next chunk when it is free.
-
-        A worker whose core is needed elsewhere, for example by a reader thread, does not delay the
-        others. Do not use this for sums over chunks: their rounding would depend on timing.
-
-        Parameters
-        ----------
-        n_rows : int
-        max_rows : int, optional
-            Upper limit on the rows of a chunk.
-        """
-        n_chunks = self.size * CHUNKS_PER_WORKER if self.size > 1 else 1
-        size = max(1, min(-(-n_rows // n_chunks), max_rows or n_rows))
-        starts = range(0, n_rows, size)
-        return iter([slice(start, min(start + size, n_rows)) for start in starts])
-
-    def buffer(self, worker: int, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    def buffer(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return an uninitialised array that stays valid until the same buffer is requested again.
 
         The memory is reused: to touch new pages costs more than to compute what goes into them.
 
         Parameters
         ----------
-        worker : int
         name : str
-            Distinguishes the buffers of a worker.
-        shape : tuple of (int, int)
+        shape : tuple of int
         dtype : numpy.dtype
         """
         if not self.keeps_buffers:
             return np.empty(shape, dtype=dtype)
-        key = (worker, name)
-        size = shape[0] * shape[1]
-        memory = self._buffers.get(key)
+        size = math.prod(shape)
+        memory = self._buffers.get(name)
         if memory is None or memory.dtype != dtype or memory.size < size:
-            memory = self._buffers[key] = np.empty(size, dtype=dtype)
+            memory = self._buffers[name] = np.empty(size, dtype=dtype)
         return memory[:size].reshape(shape)
 
+    @cached_property
+    def readers(self) -> ThreadPoolExecutor:
+        """Python threads for sources that are read by calls of Python."""
+        return ThreadPoolExecutor(self.count - 1, "somf-read")
+
     def close(self) -> None:
-        """End the threads and free the buffers."""
+        """End the reader threads and free the buffers."""
         self._buffers.clear()
-        if self._executor is not None:
-            self._executor.shutdown()
+        if "readers" in vars(self):
+            self.readers.shutdown()
 
 
-SERIAL_POOL = ThreadPool(1, keeps_buffers=False)
-"""The pool of one worker, which any number of threads may use at the same time."""
+SERIAL = Threads(1, keeps_buffers=False)
+"""One thread, the one that calls; any number of Python threads may use it at the same time."""
 
-_current_pool: ContextVar[ThreadPool] = ContextVar("pool", default=SERIAL_POOL)
-"""The pool that `threads` has opened in this context."""
+_current: ContextVar[Threads] = ContextVar("threads", default=SERIAL)
+"""The threads that `threads` has opened in this context."""
+
+
+def threads_for(n_operations: float) -> Threads:
+    """Return the threads of this context, or a single one if there is little to compute."""
+    return _current.get() if n_operations >= MIN_PARALLEL_WORK else SERIAL
+
+
+def current_threads() -> Threads:
+    """Return the threads of this context."""
+    return _current.get()
 
 
 @contextmanager
-def use_pool(pool: ThreadPool) -> Iterator[None]:
-    """Make a pool the current one inside this context."""
-    token = _current_pool.set(pool)
+def use_threads(opened: Threads) -> Iterator[None]:
+    """Make threads those of this context."""
+    token = _current.set(opened)
     try:
         yield
     finally:
-        _current_pool.reset(token)
-
-
-def pool_for(n_operations: int) -> ThreadPool:
-    """Return the current thread pool, or the serial pool if there is little to compute."""
-    return _current_pool.get() if n_operations >= MIN_PARALLEL_WORK else SERIAL_POOL
+        _current.reset(token)
 
 
 @contextmanager
 def threads(n_threads: int | None) -> Iterator[None]:
-    """Open a thread pool for the kernels that are called inside this context.
+    """Let the kernels that are called inside this context use some threads.
 
     Parameters
     ----------
     n_threads : int or None
-        At most the number of cores that Numba detects; None means all of them.
+        At most as many as Numba's pool has; None means `available_cores`.
     """
     from numba.core import config
 
-    n_threads = min(n_threads or config.NUMBA_NUM_THREADS, config.NUMBA_NUM_THREADS)
-    pool = ThreadPool(n_threads)
+    opened = Threads(min(n_threads or available_cores(), config.NUMBA_NUM_THREADS))
     try:
-        with use_pool(pool), _ONE_BLAS_THREAD:
+        with use_threads(opened), _ONE_BLAS_THREAD:
             yield
     finally:
-        pool.close()
+        restore_num_threads()
+        opened.close()
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use: its affinity, and the quota of its container."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    n_cores = len(os.sched_getaffinity(0)) if has_affinity else (os.cpu_count() or 1)
+    quota = _cgroup_quota()
+    return n_cores if quota is None else max(1, min(n_cores, math.ceil(quota)))
+
+
+@cache
+def _cgroup_quota() -> float | None:
+    """Return the CPU quota of the control group in cores; None if there is none."""
+    try:
+        quota, period = Path(CGROUP_LIMITS[0]).read_text().split()
+    except (OSError, ValueError):
+        try:
+            path = Path(CGROUP_LIMITS[1])
+            quota = path.read_text().strip()
+            period = path.with_name("cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    try:
+        return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else None
+    except ValueError:  # "max"
+        return None
 
 
 class _BlasLimit:
@@ -247,6 +189,6 @@ _ONE_BLAS_THREAD = _BlasLimit()
 
 @cache
 def _blas() -> Any:
-    import scipy.linalg  # noqa: F401 (SciPy may load a second BLAS, which must be limited too)
+    import scipy.linalg  # noqa: F401 (has a BLAS of its own, which must be limited, too)
 
     return ThreadpoolController().select(user_api="blas")

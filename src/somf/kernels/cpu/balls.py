@@ -1,0 +1,316 @@
+"""The dictionary update in every ball but the ℓ2 ball: sparse, elastic-net, non-negative atoms.
+
+Atoms are projected one after the other, and a projection couples all rows by one number, the
+multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So there is one
+parallel region per atom: the threads finish the atom before, given its θ, and sum up what the θ of
+this one depends on. For θ, only entries above a lower bound of it matter, which are few in a sparse
+atom; the threads collect them, and one thread solves for θ.
+"""
+
+import math
+
+import numpy as np
+from numba import prange
+
+from somf.kernels.cpu.blas import add_product
+from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.threads import threads_for
+from somf.penalties import AtomBall
+from somf.typing import Array, Ints, Slices
+
+ATOMS_PER_PANEL = 16
+"""Atoms of a block: a multiple of the tile of BLAS."""
+
+WORK_PER_ENTRY = 500.0
+"""Operations per entry of an atom, roughly, that decide on threads. They meet once per atom."""
+
+CACHE_LINE = 16
+"""Entries. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
+
+ROWS_PER_TILE = 64
+"""Rows of D that are transposed at once."""
+
+TILE = 1024
+"""Features for which an atom is updated at once: few enough for the smallest cache of a core."""
+
+SAFETY = 0.75
+"""A thread leaves out entries below this fraction of its own estimate of θμ."""
+
+
+def update_panel(
+    D: Array,
+    B: Array,
+    C: Array,
+    rows: Slices,
+    usable: Array,
+    budget: Array,
+    ball: AtomBall,
+) -> None:
+    """Do what `Kernels.update_atoms` says, in any ball.
+
+    Parameters
+    ----------
+    D : ndarray of shape (p, k), overwritten
+    B : ndarray of shape (p, k)
+    C : ndarray of shape (k, k)
+    rows : tuple of slices
+    usable : ndarray of bool of shape (k,)
+        Whether the atom is updated; the others stay.
+    budget : ndarray of shape (k,)
+    ball : AtomBall
+    """
+    q = sum(s.stop - s.start for s in rows)
+    threads = threads_for(WORK_PER_ENTRY * q)
+    pieces, edges, _ = shares(rows, threads.count)
+    m = min(ATOMS_PER_PANEL, len(C))
+    stride = (-(-q // CACHE_LINE) | 1) * CACHE_LINE
+    atoms = threads.buffer("atoms", (m, stride), D.dtype)
+    moved = threads.buffer("moved", (m, stride), D.dtype)
+    sizes = threads.buffer("sizes", (q,), D.dtype)
+    _update(
+        threads.count,
+        D,
+        B,
+        C,
+        usable,
+        budget.astype(np.float64),
+        pieces,
+        edges,
+        ball.l1_ratio,
+        ball.positive,
+        atoms,
+        moved,
+        sizes,
+    )
+
+
+@region
+def _update(
+    D: Array,
+    B: Array,
+    C: Array,
+    usable: Array,
+    budget: Array,
+    pieces: Ints,
+    edges: Ints,
+    mu: float,
+    positive: bool,
+    atoms: Array,
+    moved: Array,
+    sizes: Array,
+) -> None:
+    """Do the Gauss–Seidel pass; `atoms` and `moved` (m, q) and `sizes` (q,) are buffers.
+
+    `moved` holds (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and
+    the new atom minus the old one after it.
+    """
+    k, width, n_threads = len(C), len(atoms), len(edges) - 1
+    columns = _columns(pieces, edges)
+    q = columns[n_threads]
+    counts, facts = np.zeros(n_threads, np.int64), np.zeros((n_threads, 3))
+    for first in range(0, k, width):
+        m = min(width, k - first)
+        C_J = np.ascontiguousarray(C[first : first + m])
+        for t in prange(n_threads):
+            for n in range(edges[t], edges[t + 1]):
+                _read_panel(D, B, C_J, first, pieces[n], atoms, moved)
+        before, cut, scale = -1, 0.0, 1.0
+        for j in range(m):
+            if not usable[first + j]:
+                moved[j] = 0
+                continue
+            radius = budget[first + j]
+            for t in prange(n_threads):
+                start, stop = columns[t], columns[t + 1]
+                facts[t] = 0
+                for at in range(start, stop, TILE):
+                    tile = slice(at, min(at + TILE, stop))
+                    if before >= 0:
+                        _finish(atoms[before, tile], moved[before, tile], cut, scale)
+                    _set_point(atoms[:, tile], moved[:, tile], C_J, first, j, positive, facts[t])
+                u, share = moved[j, start:stop], radius / n_threads
+                counts[t] = _collect(u, share, mu, sizes[start:stop], facts[t])
+            cut, scale = _multiplier(moved[j, :q], columns, counts, facts, radius, mu, sizes)
+            before = j
+        for t in prange(n_threads):
+            start, stop = columns[t], columns[t + 1]
+            if before >= 0:
+                _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
+            for n in range(edges[t], edges[t + 1]):
+                _write_panel(D, first, m, pieces[n], atoms)
+
+
+@jit
+def _columns(pieces: Ints, edges: Ints) -> Ints:
+    """Return where in a panel the columns of every thread begin, and where the last ones end."""
+    columns = np.zeros(len(edges), np.int64)
+    for t in range(1, len(edges)):
+        columns[t] = columns[t - 1]
+        for n in range(edges[t - 1], edges[t]):
+            columns[t] += pieces[n, 1] - pieces[n, 0]
+    return columns
+
+
+@jit
+def _read_panel(
+    D: Array, B: Array, C_J: Array, first: int, piece: Ints, atoms: Array, moved: Array
+) -> None:
+    """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
+    m, n_rows = len(C_J), piece[1] - piece[0]
+    D_rows, B_rows = D[piece[0] : piece[1]], B[piece[0] : piece[1]]
+    product = np.empty((n_rows, m), D.dtype)
+    C_T = np.ascontiguousarray(C_J.T)
+    add_product(D_rows, False, C_T, 0.0, product)
+    for start in range(0, n_rows, ROWS_PER_TILE):
+        for j in range(m):
+            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
+                atoms[j, piece[2] + row] = D_rows[row, first + j]
+                moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+
+
+@jit
+def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> None:
+    """Set D_J to `atoms` transposed on some rows."""
+    n_rows = piece[1] - piece[0]
+    for start in range(0, n_rows, ROWS_PER_TILE):
+        for j in range(m):
+            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
+                D[piece[0] + row, first + j] = atoms[j, piece[2] + row]
+
+
+@jit
+def _set_point(
+    atoms: Array, moved: Array, C_J: Array, first: int, j: int, positive: bool, facts: Array
+) -> None:
+    """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be.
+
+    The first two of `facts` are increased by Σ|u| and Σu².
+    """
+    u, atom, scale = moved[j], atoms[j], 1 / C_J[j, first + j]
+    for i in range(j):
+        coupling = C_J[i, first + j]
+        if coupling != 0:
+            row = moved[i]
+            for n in range(len(u)):
+                u[n] -= coupling * row[n]
+    smallest = u.dtype.type(0.0 if positive else -np.inf)
+    l1, l2 = u.dtype.type(0), u.dtype.type(0)
+    for n in range(len(u)):
+        entry = max(atom[n] + u[n] * scale, smallest)
+        u[n] = entry
+        l1 += abs(entry)
+        l2 += entry * entry
+    facts[0] += l1
+    facts[1] += l2
+
+
+@jit
+def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> int:
+    """Collect the entries of a part of a point that may stay above θμ.
+
+    The θ of this part alone, with its share of the radius, tells which these are, nearly.
+
+    Parameters
+    ----------
+    u : ndarray of shape (q,)
+    radius : float
+        The share of this part.
+    mu : float
+    sizes : ndarray of shape (q,), overwritten
+        Begins with the collected |u|.
+    facts : ndarray of shape (3,)
+        Σ|u| and Σu² of this part; the last one is set to the size up to which entries were left
+        out.
+
+    Returns
+    -------
+    count : int
+        How many were collected.
+    """
+    if mu == 0.0 or radius <= 0.0:
+        return 0
+    cut = u.dtype.type(SAFETY * mu * _solve_multiplier(u, radius, mu))
+    count = 0
+    for n in range(len(u)):
+        size = abs(u[n])
+        if size > cut:
+            sizes[count] = size
+            count += 1
+    facts[2] = cut
+    return count
+
+
+@jit
+def _multiplier(
+    u: Array, columns: Ints, counts: Ints, facts: Array, radius: float, mu: float, sizes: Array
+) -> tuple[float, float]:
+    """Return what a projection subtracts from the size of every entry, and the factor after that.
+
+    If an entry that was left out turns out to matter, all of `u` are collected.
+    """
+    c = 1.0 - mu
+    l1, l2, left_out = 0.0, 0.0, 0.0
+    for t in range(len(facts)):
+        l1, l2 = l1 + facts[t, 0], l2 + facts[t, 1]
+        left_out = max(left_out, facts[t, 2])
+    if radius <= 0.0:
+        return 0.0, 0.0
+    if mu * l1 + c * l2 <= radius:
+        return 0.0, 1.0
+    if mu == 0.0:
+        return 0.0, math.sqrt(radius / l2)
+    count = 0
+    for t in range(len(facts)):
+        for n in range(columns[t], columns[t] + counts[t]):
+            sizes[count] = sizes[n]
+            count += 1
+    theta = _solve_multiplier(sizes[:count], radius, mu)
+    if theta * mu < left_out:
+        theta = _solve_multiplier(u, radius, mu)
+    return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
+
+
+@jit
+def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
+    """Return θ of a point outside of the ball.
+
+    `AtomBall.project` has the derivation: entries that fall to zero are left out until none does.
+    They are left out of the sums only, so that there is no branch: this is faster than to move
+    entries.
+    """
+    count, theta, cut = -1, 0.0, u.dtype.type(0)
+    while True:
+        before, count, l1, l2 = count, 0, 0.0, 0.0
+        for n in range(len(u)):
+            size = abs(u[n])
+            kept = np.float64(size if size > cut else 0)
+            count += size > cut
+            l1 += kept
+            l2 += kept * kept
+        if count in (before, 0):
+            return theta
+        theta = _next_multiplier(l1, l2, count, radius, mu)
+        cut = u.dtype.type(theta * mu)
+
+
+@jit
+def _next_multiplier(l1: float, l2: float, count: int, radius: float, mu: float) -> float:
+    """Return θ if all of the `count` entries whose Σ|u| and Σu² are given stay above θμ."""
+    c = 1.0 - mu
+    excess = mu * l1 + c * l2 - radius
+    if excess <= 0:
+        return 0.0
+    rhs = excess / (count * mu**2 + 4 * radius * c)
+    return 2 * rhs / (1 + math.sqrt(1 + 4 * c * rhs))
+
+
+@jit
+def _finish(atom: Array, moved: Array, cut: float, scale: float) -> None:
+    """Project a point that is in `moved`: the new atom goes to `atom`, its change to `moved`."""
+    for n in range(len(atom)):
+        u = moved[n]
+        new = atom.dtype.type(math.copysign(max(abs(u) - cut, 0.0) * scale, u))
+        moved[n] = new - atom[n]
+        atom[n] = new

@@ -1,0 +1,143 @@
+"""Parallel regions: compiled loops whose iterations Numba's threads share.
+
+Numba's thread pool belongs to the process. What follows from that is settled here:
+
+- Several Python threads may compute at the same time, but regions take turns: some of Numba's
+  threading layers allow one at a time only, and two at once would fight for the cores anyway.
+- After a fork, OpenMP cannot be used in the child. Regions that ran in parallel before the fork run
+  on one thread in the child.
+- Where Numba finds no threading layer at all, regions run on one thread.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+from numba import get_num_threads, prange, set_num_threads
+
+from somf.kernels.cpu.jit import jit
+from somf.typing import Array
+
+logger = logging.getLogger("somf")
+
+SPIN_SETTING = "GOMP_SPINCOUNT"
+"""The environment variable that says how long idle threads of GNU OpenMP spin."""
+
+SPIN_COUNT = "10000"
+"""Some thirty microseconds, which is longer than Python takes from one region to the next."""
+
+
+def _first_region(counts: Array) -> None:
+    for i in prange(len(counts)):
+        counts[i] += 1
+
+
+_count = jit(_first_region, parallel=True)
+"""The smallest region there is, by which Numba's threads are started."""
+
+
+class _Pool:
+    """What is known of Numba's thread pool in this process."""
+
+    def __init__(self) -> None:
+        self.lock, self.settings = threading.Lock(), threading.local()
+        self.was_used, self.is_usable = False, True
+
+    def use(self, n_threads: int) -> None:
+        """Set how many threads a region of this Python thread has, unless it was the last setting.
+
+        To set it takes longer than a small region.
+        """
+        settings = vars(self.settings)
+        if settings.get("n_threads") != n_threads:
+            settings.setdefault("before", get_num_threads())
+            set_num_threads(n_threads)
+            settings["n_threads"] = n_threads
+
+    def restore(self) -> None:
+        """Give Numba the number of threads back that it had before `use`."""
+        settings = vars(self.settings)
+        if settings:
+            set_num_threads(settings["before"])
+            settings.clear()
+
+    def start(self) -> None:
+        """Start Numba's threads.
+
+        Those of GNU OpenMP spin for milliseconds when they have nothing to do. That burns the time
+        slice of a core that other processes want as well: on two busy cores a region was seen to
+        take 16 ms instead of 0.3. A shorter spin covers the gap between two regions as well. OpenMP
+        reads its setting when it is loaded; one that the user has made stays.
+        """
+        self.was_used = True
+        is_set = SPIN_SETTING in os.environ or "OMP_WAIT_POLICY" in os.environ
+        if not is_set:
+            os.environ[SPIN_SETTING] = SPIN_COUNT
+        try:
+            _count(np.zeros(1))
+        except ValueError:  # Numba finds no threading layer
+            self.is_usable = False
+            logger.info("Numba has no threading layer here, so that kernels run on one thread")
+        finally:
+            if not is_set:
+                del os.environ[SPIN_SETTING]
+
+    def forked(self) -> None:
+        """Note, in the child, that a fork has happened; another thread may have held the lock."""
+        self.lock = threading.Lock()
+        self.is_usable = self.is_usable and not self.was_used
+
+
+_pool = _Pool()
+restore_num_threads = _pool.restore
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.forked)
+
+
+def region(function: Callable[..., None]) -> Callable[..., None]:
+    """Compile a function whose loops over `prange` are shared by threads.
+
+    Parameters
+    ----------
+    function : callable
+        Writes its results into its arguments.
+
+    Returns
+    -------
+    launch : callable
+        Takes the number of threads, and then the arguments. On one thread nothing is launched.
+    """
+    serial = jit(function)
+    parallel = jit(_twin(function), parallel=True)
+
+    def launch(n_threads: int, *arguments: Any) -> None:
+        if n_threads == 1 or not _pool.is_usable:
+            serial(*arguments)
+            return
+        with _pool.lock:
+            if not _pool.was_used:
+                _pool.start()
+            if _pool.is_usable:
+                _pool.use(n_threads)
+                parallel(*arguments)
+                return
+        serial(*arguments)
+
+    return launch
+
+
+def _twin(function: Any) -> FunctionType:
+    """Return the same function by another name: Numba's cache goes by the name."""
+    twin = FunctionType(
+        function.__code__,
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    twin.__qualname__ = f"{function.__qualname__}_parallel"
+    return twin

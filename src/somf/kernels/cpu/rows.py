@@ -1,0 +1,53 @@
+"""Rows of features divided among threads."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from somf.typing import Ints, Slices
+
+MAX_PIECE_ROWS = 4096
+"""Rows that a thread reads and writes at once, few enough to stay in the cache of its core."""
+
+
+class Shares(NamedTuple):
+    """The rows of every thread, as pieces.
+
+    Attributes
+    ----------
+    pieces : ndarray of shape (n, 3)
+        First row, row after the last, and how many rows come before the piece.
+    edges : ndarray of shape (n_threads + 1,)
+        The pieces of thread t are those from ``edges[t]`` to ``edges[t + 1]``.
+    n_rows : int
+    """
+
+    pieces: Ints
+    edges: Ints
+    n_rows: int
+
+
+def shares(rows: Slices, n_threads: int) -> Shares:
+    """Divide rows evenly among threads; the same rows for the same number of threads."""
+    return _shares(tuple((s.start, s.stop) for s in rows), n_threads)
+
+
+@lru_cache(maxsize=4096)
+def _shares(rows: tuple[tuple[int, int], ...], n_threads: int) -> Shares:
+    total = sum(stop - start for start, stop in rows)
+    pieces, edges = [], [0]
+    for thread in range(n_threads):
+        first, last = total * thread // n_threads, total * (thread + 1) // n_threads
+        before = 0
+        for start, stop in rows:
+            a = start + max(first - before, 0)
+            b = start + min(last - before, stop - start)
+            pieces += [
+                (at, min(at + MAX_PIECE_ROWS, b), before + at - start)
+                for at in range(a, b, MAX_PIECE_ROWS)
+            ]
+            before += stop - start
+        edges.append(len(pieces))
+    table = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    return Shares(table, np.array(edges, dtype=np.int64), total)
