@@ -1,6 +1,6 @@
 """How an iteration and `transform` scale with threads, next to the floor.
 
-    python -m benchmarks.threads [--rounds 5] [--threads 1 2 4 8 16] [--indian-pines cube.npy]
+    python -m benchmarks.threads [--rounds 5] [--threads 1 2 4 8 16] [--picture docs/threads.png]
 
 1. Milliseconds per iteration on Indian Pines (p = 51,200, k = 100, batches of 50, float32), from
    memory: dictionary learning at r = 1, 4, 12, and sparse PCA, NMF and elastic-net atoms at r = 4.
@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.everyday import photographs
 from benchmarks.machine import write_results
-from benchmarks.scenes import BATCH, K, in_memory, indian_pines_cube, split_indian_pines
+from benchmarks.scenes import BATCH, K, indian_pines_cube, split_indian_pines
 from benchmarks.stages import StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
@@ -105,6 +105,37 @@ def transform() -> Work:
     return code
 
 
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Plot milliseconds per iteration against threads, with the floors, and the other problems."""
+    from matplotlib import pyplot as plt
+
+    counts, times = result["threads"], result["times"]
+    figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), layout="constrained", sharey=True)
+    colors = plt.get_cmap("Dark2").colors
+    learning = [f"dictionary learning, r = {r}" for r in REDUCTIONS]
+    others = [name for name in times if name.endswith("r = 4") and "floor" not in name]
+    for ax, names in zip(axes, (learning, others), strict=True):
+        for name, color in zip(names, colors, strict=False):
+            rows = [times[name][str(n)] for n in counts]
+            ax.plot(counts, [x["median"] for x in rows], "o-", color=color, label=name)
+            quartiles = [[x[end] for x in rows] for end in ("low", "high")]
+            ax.fill_between(counts, *quartiles, color=color, alpha=0.2, linewidth=0)
+        ax.set(xscale="log", yscale="log", xlabel="threads")
+        ax.set_xticks(counts, labels=map(str, counts))
+        ax.minorticks_off()
+        ax.grid(alpha=0.3, which="both", linewidth=0.4)
+    for name, color in zip(learning, colors, strict=False):
+        rows = times[name.replace("dictionary learning", "floor")]
+        floor = [rows[str(n)]["median"] for n in counts]
+        axes[0].plot(counts, floor, "--", color=color, linewidth=1)
+    axes[0].plot([], [], "--", color="gray", linewidth=1, label="floors")
+    axes[0].set_ylabel("milliseconds per iteration")
+    for ax in axes:
+        ax.legend(fontsize=8, frameon=False)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
 def main() -> None:
     """Measure, print, write."""
     cores = available_cores()
@@ -114,9 +145,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=counts)
     parser.add_argument("--indian-pines", type=Path, help="the cube as .npy; else from tensorly")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/threads.json"))
+    parser.add_argument("--picture", type=Path, help="where to draw the result")
     options = parser.parse_args()
     cube = indian_pines_cube() if not options.indian_pines else np.load(options.indian_pines)
-    X = in_memory(split_indian_pines(cube)[0])[:N_SAMPLES]
+    patches = split_indian_pines(cube)[0]
+    X = patches.rows(np.random.default_rng(0).permutation(patches.shape[0])[:N_SAMPLES])
     works = iterations(X)
     works |= {f"floor, r = {r}": products(X.shape[1], r) for r in REDUCTIONS}
     works["transform, seconds"] = transform()
@@ -137,6 +170,8 @@ def main() -> None:
     for name, rows in times.items():
         print(f"{name:<30}" + "".join(f"{n:>4}: {median(v):7.2f}" for n, v in rows.items()))
     write_results(options.output, result)
+    if options.picture is not None:
+        draw(result, options.picture)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.optimize import nnls
 
 from somf.kernels import Kernels, kernels_for, reference
 from somf.kernels.cpu import kernels as cpu
@@ -139,6 +140,17 @@ def test_fast_codes_equal_those_of_the_reference(fast, dtype, nu, positive, alph
     np.testing.assert_allclose(quick, slow, atol=tolerance)
     np.testing.assert_allclose(objective, expected, rtol=tolerance)
     assert objective.dtype == quick.dtype == dtype
+
+
+@DTYPES
+def test_codes_without_a_penalty_are_exact_however_loose_the_tolerance(dtype):
+    rng = np.random.default_rng(0)
+    D, X = rng.random((30, 12)).astype(dtype), rng.random((20, 30)).astype(dtype)
+    code = np.zeros((20, 12), dtype)
+    sq_norm, penalty = (X * X).sum(axis=1), CodePenalty(0.0, 1.0, True)
+    cpu.solve_codes((D.T @ D)[None], X @ D, sq_norm, penalty, 0.5, code)
+    expected = [nnls(D.astype(np.float64), x.astype(np.float64))[0] for x in X]
+    np.testing.assert_allclose(code, expected, atol=1e-9 if dtype == np.float64 else 1e-3)
 
 
 @FAST
@@ -299,6 +311,14 @@ def test_take_returns_the_rows_of_put_and_a_single_row_fills_all_slots(device, d
             expected = np.broadcast_to(values, (3, *shape[1:]))
             np.testing.assert_array_equal(to_host(kernels.take(store, slots)), expected)
         assert not to_host(store)[[0, 2, 5]].any()
+
+
+@KERNELS
+def test_atoms_that_some_sample_uses_are_marked(kernels):
+    code = np.array([[0.0, 1.0, 0.0, 0.0], [0.0, 2.0, 0.0, -3.0]])
+    last_used = np.array([5, 6, 7, 8])
+    kernels.mark_used(last_used, code, 99)
+    np.testing.assert_array_equal(last_used, [5, 99, 7, 99])
 
 
 @pytest.mark.parametrize("device", DEVICES)

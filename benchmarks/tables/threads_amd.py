@@ -1,0 +1,5 @@
+"""Tables of `benchmarks.threads` on another machine, `benchmarks/results/threads_amd.json`."""
+
+from benchmarks.tables.threads import iterations
+
+__all__ = ["iterations"]
