@@ -19,7 +19,7 @@ from somf.persistence import tensorfile
 from somf.training import checkpoint, fitting
 from somf.training.signals import prompt_signals
 from tests.helpers.compiling import compile_and_interrupt
-from tests.helpers.fits import StuckSource, Trouble, TroubledSource, assert_same_fit
+from tests.helpers.fits import StuckSource, Trouble, assert_same_fit
 from tests.helpers.problems import planted
 from tests.helpers.sources import WatchedSource
 
@@ -233,7 +233,7 @@ def test_ctrl_c_while_kernels_that_code_are_compiled_is_not_lost(
 ):
     X = DATA
     if is_in_read:
-        X = TroubledSource(DATA, Trouble(compile_and_interrupt, 1), is_in_memory=True)
+        X = WatchedSource(DATA, Trouble(compile_and_interrupt, 1).call, is_in_memory=True)
     else:
         monkeypatch.setattr(Coder, "code", lambda *_: compile_and_interrupt())
     with pytest.raises(KeyboardInterrupt):

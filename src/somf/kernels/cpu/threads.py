@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from somf.kernels.cpu.regions import restore_num_threads
 from somf.typing import Array
 
 MIN_PARALLEL_WORK = 2**20
@@ -110,7 +109,9 @@ def threads(n_threads: int | None) -> Iterator[None]:
     n_threads : int or None
         At most as many as Numba's pool has; None means `available_cores`.
     """
-    from numba.core import config
+    from numba.core import config  # Numba is slow to import
+
+    from somf.kernels.cpu.regions import restore_num_threads
 
     opened = Threads(min(n_threads or available_cores(), config.NUMBA_NUM_THREADS))
     try:
