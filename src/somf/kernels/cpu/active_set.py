@@ -100,17 +100,17 @@ def solve(
 @jit
 def solve_ridge(
     G: Array, beta: Array, l2: float, a: Array, support: Ints, step: Array, factor: Array
-) -> Array:
-    """Set `a` to the solution of (G + l2 I) α = β, which must be regular; see `solve`."""
+) -> None:
+    """Set `a` to the solution of (G + l2 I) α = β, which must be regular.
+
+    See `solve` for the parameters; `factor` has room for all k atoms.
+    """
     for j in range(len(beta)):
-        if j == len(factor):
-            factor = _grown(factor)
         _append(G, l2, support, j, j, factor)
         support[j], step[j] = j, beta[j]
     _solve_factored(factor, len(beta), step)
     for j in range(len(beta)):
         a[j] = step[j]
-    return factor
 
 
 @jit
@@ -252,5 +252,7 @@ def _grown(factor: Array) -> Array:
     """Return a copy of a factor with room for twice as many atoms."""
     m = len(factor)
     grown = np.empty((2 * m, 2 * m))
-    grown[:m, :m] = factor
+    for i in range(m):
+        for n in range(i + 1):
+            grown[i, n] = factor[i, n]
     return grown

@@ -96,11 +96,7 @@ def _update_in_l2_ball(
     weights = np.zeros((2, 1), D.dtype)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
-        columns = np.ascontiguousarray(C[:, first : first + m])
-        inverse = np.zeros(m, D.dtype)
-        for j in range(m):
-            if usable[first + j]:
-                inverse[j] = 1 / columns[first + j, j]
+        columns, inverse = _columns(C, usable, first, m)
         for t in prange(n_threads):
             grams[t] = 0
             for n in range(edges[t], edges[t + 1]):
@@ -112,6 +108,19 @@ def _update_in_l2_ball(
     for t in prange(n_threads):
         for n in range(edges[t], edges[t + 1]):
             _write_atoms(D, len(C) - weights.shape[1], pieces[n], panel, weights)
+
+
+@jit
+def _columns(C: Array, usable: Array, first: int, m: int) -> tuple[Array, Array]:
+    """Return the columns of C of a block, and 1 / Cⱼⱼ of its atoms, zero if they stay."""
+    columns, inverse = np.empty((len(C), m), C.dtype), np.zeros(m, C.dtype)
+    for i in range(len(C)):
+        for j in range(m):
+            columns[i, j] = C[i, first + j]
+    for j in range(m):
+        if usable[first + j]:
+            inverse[j] = 1 / columns[first + j, j]
+    return columns, inverse
 
 
 @jit

@@ -1,7 +1,8 @@
 """Codes on the CPU, samples divided among threads.
 
-An active-set method finds them, ridge codes one linear system. Coordinate descent steps in where
-atoms depend on each other.
+An active-set method finds them, ridge codes one linear system. Coordinate descent is the fallback
+if atoms are linearly dependent. Each is a region of its own, so that only what a problem needs is
+compiled.
 """
 
 import numpy as np
@@ -10,6 +11,7 @@ from numba import prange
 from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve, solve_ridge
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
+from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
@@ -25,25 +27,21 @@ def solve_codes(
     """See `Kernels.solve_codes`."""
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
     b, k = beta.shape
-    threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
-    is_given = penalty.has_closed_form and not (len(grams) > 1 and _is_regular(grams, penalty.l2))
-    if is_given:
-        code[:] = _ridge(grams, beta, penalty.l2)
-    _solve_all(
-        threads.count,
-        grams,
-        beta,
-        sq_norm,
-        penalty.l1,
-        penalty.l2,
-        penalty.positive,
-        tol,
-        is_given,
-        min(threads.count, b),
-        code,
-        objective,
-        gap,
-    )
+    n_threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY)).count
+    n_parts, l1, l2, positive = min(n_threads, b), penalty.l1, penalty.l2, penalty.positive
+    if penalty.has_closed_form:
+        if len(grams) > 1 and _is_regular(grams, l2):
+            _solve_ridge(n_threads, grams, beta, l2, n_parts, code)
+        else:
+            code[:] = _ridge(grams, beta, l2)
+    else:
+        is_solved = np.empty(b, dtype=np.bool_)
+        _solve(n_threads, grams, beta, sq_norm, l1, l2, positive, tol, n_parts, code, is_solved)
+        if not is_solved.all():
+            _descend(
+                n_threads, grams, beta, sq_norm, l1, l2, positive, tol, n_parts, is_solved, code
+            )
+    _certify(n_threads, grams, beta, sq_norm, l1, l2, positive, n_parts, code, objective, gap)
     return objective, gap
 
 
@@ -70,8 +68,11 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
     return np.asarray(solution[0].T if len(grams) == 1 else solution[:, :, 0])
 
 
+# Neighbouring samples go to different threads: they tend to be equally hard.
+
+
 @region
-def _solve_all(
+def _solve(
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -79,37 +80,96 @@ def _solve_all(
     l2: float,
     positive: bool,
     tol: float,
-    is_given: bool,
+    n_parts: int,
+    code: Array,
+    is_solved: Array,
+) -> None:
+    """Solve codes by the active-set method; one that it does not find stays as it was."""
+    for t in prange(n_parts):
+        _solve_share(
+            np.int64(t), grams, beta, sq_norm, l1, l2, positive, tol, n_parts, code, is_solved
+        )
+
+
+@jit
+def _solve_share(
+    first: np.int64,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l1: float,
+    l2: float,
+    positive: bool,
+    tol: float,
+    n_parts: int,
+    code: Array,
+    is_solved: Array,
+) -> None:
+    b, k = beta.shape
+    g, start = np.empty(k, beta.dtype), np.empty(k, beta.dtype)
+    support, step = np.empty(k + 1, np.int64), np.empty(k + 1)
+    factor = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
+    for i in range(first, b, n_parts):
+        G, a = grams[min(i, len(grams) - 1)], code[i]
+        for j in range(k):  # assigning whole arrays would take seconds longer to compile
+            start[j] = a[j]
+        is_solved[i], factor = solve(
+            G, beta[i], sq_norm[i], l1, l2, positive, tol, a, g, support, step, factor
+        )
+        if not is_solved[i]:
+            for j in range(k):
+                a[j] = start[j]
+
+
+@region
+def _descend(
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l1: float,
+    l2: float,
+    positive: bool,
+    tol: float,
+    n_parts: int,
+    is_solved: Array,
+    code: Array,
+) -> None:
+    """Solve the codes that are not solved yet by coordinate descent."""
+    for t in prange(n_parts):
+        g = np.empty(beta.shape[1], beta.dtype)
+        for i in range(np.int64(t), len(code), n_parts):
+            if not is_solved[i]:
+                G = grams[min(i, len(grams) - 1)]
+                descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
+
+
+@region
+def _solve_ridge(grams: Array, beta: Array, l2: float, n_parts: int, code: Array) -> None:
+    """Set every code to the solution of its own linear system."""
+    for t in prange(n_parts):
+        k = beta.shape[1]
+        support, step, factor = np.empty(k, np.int64), np.empty(k), np.empty((k, k))
+        for i in range(np.int64(t), len(code), n_parts):
+            solve_ridge(grams[i], beta[i], l2, code[i], support, step, factor)
+
+
+@region
+def _certify(
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l1: float,
+    l2: float,
+    positive: bool,
     n_parts: int,
     code: Array,
     objective: Array,
     gap: Array,
 ) -> None:
-    """Solve the codes of all samples, unless they are given; write objectives and gaps.
-
-    Without l1 and signs, a code is the solution of one regular linear system.
-    Neighbouring samples go to different threads: they tend to be equally hard.
-    """
-    b, k = beta.shape
+    """Write the objective and the duality gap of every code."""
     for t in prange(n_parts):
-        g = np.empty(k, beta.dtype)
-        start = np.empty(k, beta.dtype)
-        support = np.empty(k + 1, np.int64)
-        step = np.empty(k + 1)
-        factor = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
-        for i in range(t, b, n_parts):
+        g = np.empty(beta.shape[1], beta.dtype)
+        for i in range(np.int64(t), len(code), n_parts):
             G = grams[min(i, len(grams) - 1)]
-            if is_given:
-                residual(G, beta[i], code[i], g)
-            elif l1 == 0 and not positive:
-                factor = solve_ridge(G, beta[i], l2, code[i], support, step, factor)
-                residual(G, beta[i], code[i], g)
-            else:
-                start[:] = code[i]
-                is_solved, factor = solve(
-                    G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g, support, step, factor
-                )
-                if not is_solved:
-                    code[i] = start
-                    descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
+            residual(G, beta[i], code[i], g)
             objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)

@@ -107,7 +107,9 @@ def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: floa
                 g[n] -= change * G[j, n]
         if blocking < 0:
             return
-        support = support[np.arange(m) != blocking]
+        for i in range(blocking, m - 1):
+            support[i] = support[i + 1]
+        support = support[: m - 1]
 
 
 @jit
