@@ -126,10 +126,10 @@ def _update(
                 start, stop = columns[t], columns[t + 1]
                 facts[t] = 0
                 for at in range(start, stop, TILE):
-                    tile = slice(at, min(at + TILE, stop))
+                    end = min(at + TILE, stop)
                     if before >= 0:
-                        _finish(atoms[before, tile], moved[before, tile], cut, scale)
-                    _set_point(atoms[:, tile], moved[:, tile], C_J, first, j, positive, facts[t])
+                        _finish(atoms[before, at:end], moved[before, at:end], cut, scale)
+                    _set_point(atoms, moved, at, end, C_J, first, j, positive, facts[t])
                 u, share = moved[j, start:stop], radius / n_threads
                 counts[t] = _collect(u, share, mu, sizes[start:stop], facts[t])
             cut, scale = _multiplier(moved[j, :q], columns, counts, facts, radius, mu, sizes)
@@ -182,17 +182,26 @@ def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> Non
 
 @jit
 def _set_point(
-    atoms: Array, moved: Array, C_J: Array, first: int, j: int, positive: bool, facts: Array
+    atoms: Array,
+    moved: Array,
+    start: int,
+    stop: int,
+    C_J: Array,
+    first: int,
+    j: int,
+    positive: bool,
+    facts: Array,
 ) -> None:
     """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be.
 
-    The first two of `facts` are increased by Σ|u| and Σu².
+    This is done from column `start` to `stop`. The first two of `facts` are increased by Σ|u| and
+    Σu² of these columns.
     """
-    u, atom, scale = moved[j], atoms[j], 1 / C_J[j, first + j]
+    u, atom, scale = moved[j, start:stop], atoms[j, start:stop], 1 / C_J[j, first + j]
     for i in range(j):
         coupling = C_J[i, first + j]
         if coupling != 0:
-            row = moved[i]
+            row = moved[i, start:stop]
             for n in range(len(u)):
                 u[n] -= coupling * row[n]
     smallest = u.dtype.type(0.0 if positive else -np.inf)
