@@ -14,6 +14,7 @@ import sklearn
 from threadpoolctl import threadpool_info
 
 import somf
+from somf.kernels.cpu.threads import thread_count
 
 
 def seconds_of_others() -> float:
@@ -47,7 +48,7 @@ def facts() -> dict[str, Any]:
     return {
         "date": date.today().isoformat(),
         "cpu": cpu,
-        "threads": numba.config.NUMBA_NUM_THREADS,
+        "threads": thread_count(None),
         "blas": sorted({f"{x['internal_api']} {x['version']} {x['architecture']}" for x in blas}),
         "python": platform.python_version(),
         "numpy": np.__version__,

@@ -35,7 +35,8 @@ from benchmarks.stages import STAGES, StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.kernels import kernels_for
-from somf.kernels.cpu.threads import available_cores, threads
+from somf.kernels.cpu.cores import available_cores
+from somf.kernels.cpu.threads import threads
 from somf.typing import Array
 
 ESTIMATORS = ("masked", "averaged", "exact")

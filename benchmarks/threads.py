@@ -8,7 +8,7 @@
    update of B, `D_s C`), by torch's BLAS (MKL on Intel), if torch is installed, else by NumPy's.
 3. Seconds of `transform` of 55,400 patches of photographs, k = 256.
 
-All numbers of threads take turns in every round; medians with quartiles.
+Numbers of threads come in another order in every round; medians with quartiles.
 """
 
 import argparse
@@ -29,7 +29,8 @@ from benchmarks.scenes import BATCH, K, indian_pines_cube, split_indian_pines
 from benchmarks.stages import StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
-from somf.kernels.cpu.threads import available_cores, threads
+from somf.kernels.cpu.cores import available_cores
+from somf.kernels.cpu.threads import threads
 from somf.typing import Array
 
 REDUCTIONS = (1, 4, 12)
@@ -156,9 +157,10 @@ def main() -> None:
     for work in works.values():
         work(options.threads[-1])  # compile, and pass the first large steps
     times: dict[str, dict[int, list[float]]] = {name: defaultdict(list) for name in works}
+    rng = np.random.default_rng(0)
     for _ in range(options.rounds):
         for name, work in works.items():
-            for n in options.threads:
+            for n in rng.permutation(options.threads).tolist():
                 times[name][n].append(work(n))
     result = {
         "threads": options.threads,

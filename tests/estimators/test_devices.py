@@ -192,10 +192,11 @@ def test_a_device_that_is_short_of_memory_says_what_to_reduce(monkeypatch):
 def test_a_fit_that_needs_too_much_leaves_nothing_on_the_gpu():
     import torch
 
+    X = np.random.default_rng(0).standard_normal((300, 20_000)).astype(np.float32)
+    DictionaryLearning(10, device="cuda").fit(X)  # the workspace of the GPU's BLAS stays
     gc.collect()
     torch.cuda.empty_cache()
     before = torch.cuda.memory_allocated()
-    X = np.random.default_rng(0).standard_normal((300, 20_000)).astype(np.float32)
     torch.cuda.set_per_process_memory_fraction(2e8 / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(MemoryError, match="Reduce n_components"):

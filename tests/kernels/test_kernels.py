@@ -153,6 +153,14 @@ def test_codes_without_a_penalty_are_exact_however_loose_the_tolerance(dtype):
     np.testing.assert_allclose(code, expected, atol=1e-9 if dtype == np.float64 else 1e-3)
 
 
+@KERNELS
+def test_a_coefficient_that_a_step_sets_to_exactly_zero_does_not_end_the_search(kernels):
+    G = np.array([[4, 2, 0, 0], [2, 1.25, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    beta, code = np.array([[2, 1.25, 0.1, 0.05]]), np.zeros((1, 4))
+    kernels.solve_codes(G[None], beta, np.array([10.0]), CodePenalty(0.0, 1.0, True), 0.0, code)
+    np.testing.assert_allclose(code, [[0, 1, 0.1, 0.05]], atol=1e-6)
+
+
 @FAST
 def test_codes_converge_with_nearly_collinear_atoms(fast):
     rng = np.random.default_rng(0)
@@ -234,6 +242,16 @@ def test_a_dictionary_update_lowers_the_surrogate_within_the_budget(kernels, mu,
     assert value(D) < before
     assert (ball.norm(D) <= budget + 1e-9).all()
     assert not positive or (D >= 0).all()
+
+
+@KERNELS
+def test_atoms_on_the_boundary_of_the_ball_are_projected_in_finite_time(kernels):
+    """Rounding lets the tiny entries fall out of the support and come back."""
+    B = np.array([[1.0, 0.9e-16, 0.9e-16, 0.4e-16]]).T
+    D = np.zeros((4, 1))
+    rows, ball = (slice(0, 4),), AtomBall(1.0, False)
+    kernels.update_atoms(D, B, np.ones((1, 1)), rows, np.ones(1), ball)
+    np.testing.assert_allclose(D, B, atol=1e-15)
 
 
 @KERNELS

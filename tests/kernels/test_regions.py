@@ -12,6 +12,7 @@ import pytest
 
 from somf import NMF, DictionaryLearning, SparsePCA
 from somf.kernels.cpu import regions
+from somf.kernels.cpu.regions import restore_num_threads
 
 KINDS = (DictionaryLearning, SparsePCA, NMF)
 X = np.random.default_rng(0).uniform(size=(120, 30))
@@ -70,13 +71,22 @@ def test_a_forked_child_fits_after_its_parent_has():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_fork_before_the_first_region_leaves_the_pool_usable():
+def test_a_fork_leaves_the_pool_usable_unless_any_code_has_used_it(monkeypatch):
     pool = regions._Pool()
+    monkeypatch.setattr(regions.parallel, "_is_initialized", False)
     pool.forked()
     assert pool.is_usable
-    pool.was_used = True
+    monkeypatch.setattr(regions.parallel, "_is_initialized", True)
     pool.forked()
     assert not pool.is_usable
+
+
+def test_a_signal_handler_may_compute_while_a_region_ends():
+    regions._pool.start()
+    with regions._pool.lock:
+        regions._pool.use(2)
+        fitted(0)
+    restore_num_threads()
 
 
 @pytest.mark.parametrize("layer", ["workqueue", "omp"])

@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, SparsePCA
-from somf.kernels.cpu import threads as module
 from somf.kernels.cpu.rows import shares
 from somf.kernels.cpu.threads import (
     SERIAL,
     _blas,
-    available_cores,
     current_threads,
     threads,
     threads_for,
@@ -81,26 +79,6 @@ def test_there_are_not_more_threads_than_numba_has():
 
     with threads(10**6):
         assert current_threads().count == config.NUMBA_NUM_THREADS
-
-
-@pytest.mark.parametrize(
-    ("content", "cores"), [("150000 100000", 2), ("50000 100000", 1), ("max 100000", 6), ("", 6)]
-)
-def test_the_cpu_quota_of_a_container_limits_the_threads(tmp_path, monkeypatch, content, cores):
-    limit = tmp_path / "cpu.max"
-    limit.write_text(content)
-    monkeypatch.setattr(module, "CGROUP_LIMITS", (str(limit), str(tmp_path / "none")))
-    monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    module._cgroup_quota.cache_clear()
-    try:
-        assert available_cores() == cores
-    finally:
-        module._cgroup_quota.cache_clear()
-
-
-def test_the_affinity_of_the_process_limits_the_threads(monkeypatch):
-    monkeypatch.setattr(module.os, "sched_getaffinity", lambda _: {3, 5}, raising=False)
-    assert available_cores() <= 2
 
 
 def test_buffers_are_reused_and_freed_with_the_context():

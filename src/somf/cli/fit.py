@@ -18,6 +18,7 @@ from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
 from somf.data import ImagePatches, Source
 from somf.estimators.base import MatrixFactorization
+from somf.kernels.cpu.threads import thread_count
 
 
 @command(
@@ -133,8 +134,6 @@ def _reading(reading: DataOptions, source: Source) -> dict[str, Any]:
 
 def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     """Return all parameters, with the defaults, which may change."""
-    from numba.core import config
-
     params: dict[str, Any] = estimator.get_params(deep=False)
     # A run that is repeated must not resume from the checkpoint, which is that of its end.
     for name in (*PYTHON_ONLY, "checkpoint"):
@@ -142,7 +141,7 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     if params["alpha"] != AUTO:
         del params["code_density"]
     # Results are equal bit by bit only on the same number of threads.
-    params["n_threads"] = params["n_threads"] or int(config.NUMBA_NUM_THREADS)
+    params["n_threads"] = thread_count(params["n_threads"])
     return params
 
 

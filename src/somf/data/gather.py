@@ -42,8 +42,7 @@ def gather(
     -------
     rows : ndarray of shape (b, p)
     total : float
-        Not finite if an entry is not finite, or if entries are huge. Its rounding depends on which
-        thread gathered which rows.
+        Not finite if an entry is not finite, or if entries are huge.
     """
     rows = np.empty(shape, dtype=dtype)
     threads = threads_for(4.0 * rows.size)
@@ -92,7 +91,7 @@ def _flattened(X: Array, positions: Ints) -> tuple[Array, Ints]:
     that a row is contiguous, and copies overlapping ones four times as fast.
     """
     if X.flags.c_contiguous:
-        return X.reshape(-1), positions * X.shape[1]
+        return X.reshape(-1), positions.astype(np.int64, copy=False) * X.shape[1]
     if X.strides == (X.itemsize, X.itemsize):
         return as_strided(X, (sum(X.shape) - 1,), (X.itemsize,), writeable=False), positions
     return X, positions

@@ -109,7 +109,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). A fitted model
         can be used on either device.
     n_threads : int, optional
-        Threads of BLAS and of the kernels; by default all there are.
+        Threads that compute; by default the cores that the process may use.
     dtype : {"float32", "float64"}, optional
         Type of all computations; by default that of the data (float64 for integers).
     callbacks : sequence of callables, default=()

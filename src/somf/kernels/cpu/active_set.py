@@ -73,10 +73,10 @@ def solve(
         return False, factor
     slack = 8 * eps * math.sqrt(sq_norm)
     has_gap = l1 > 0 or l2 > 0  # without a penalty no gap bounds the distance to the minimum
-    is_first, is_stuck = True, False
+    is_first, is_stuck, entering = True, False, -1
     for _ in range(STEPS_PER_ATOM * k):
         if m > 0:
-            m, is_stuck = _minimise(G, l1, l2, a, g, support, m, step, factor)
+            m, is_stuck = _minimise(G, l1, l2, a, g, support, m, entering, step, factor)
             for i in range(m):
                 if not abs(a[support[i]]) <= bound:
                     return False, factor
@@ -160,13 +160,14 @@ def _minimise(
     g: Array,
     support: Ints,
     m: int,
+    entering: int,
     step: Array,
     factor: Array,
 ) -> tuple[int, bool]:
     """Minimise over the support with fixed signs; an atom that reaches zero leaves the support.
 
-    Return the size of the support, and whether the atom that had entered last has left it without a
-    step: then rounding alone had made it enter.
+    Return the size of the support, and whether the atom that has entered last, `entering`, has left
+    it without a step: then rounding alone had made it enter.
     """
     is_stuck = False
     while m > 0:
@@ -179,8 +180,8 @@ def _minimise(
         for i in range(m):
             j = support[i]
             if a[j] == 0 and step[i] * g[j] <= 0:
-                length, blocking, is_stuck = 0.0, i, True
-            elif a[j] * (a[j] + step[i]) < 0 and -a[j] / step[i] < length:
+                length, blocking, is_stuck = 0.0, i, j == entering
+            elif a[j] * (a[j] + step[i]) <= 0 and a[j] != 0 and -a[j] / step[i] <= length:
                 length, blocking = -a[j] / step[i], i
         for i in range(m):
             j = support[i]

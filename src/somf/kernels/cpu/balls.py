@@ -26,8 +26,8 @@ ATOMS_PER_PANEL = 16
 WORK_PER_ENTRY = 500.0
 """Operations per entry of an atom, roughly, that decide on threads. They meet once per atom."""
 
-CACHE_LINE = 16
-"""Entries. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
+CACHE_LINE = 64
+"""Bytes. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
 
 ROWS_PER_TILE = 64
 """Rows of D that are transposed at once."""
@@ -65,7 +65,8 @@ def update_panel(
     threads = threads_for(WORK_PER_ENTRY * q)
     pieces, edges, _ = shares(rows, threads.count)
     m = min(ATOMS_PER_PANEL, len(C))
-    stride = (-(-q // CACHE_LINE) | 1) * CACHE_LINE
+    line = CACHE_LINE // D.itemsize
+    stride = (-(-q // line) | 1) * line
     atoms = threads.buffer("atoms", (m, stride), D.dtype)
     moved = threads.buffer("moved", (m, stride), D.dtype)
     sizes = threads.buffer("sizes", (q,), D.dtype)
@@ -289,7 +290,7 @@ def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
     They are left out of the sums only, so that there is no branch: this is faster than to move
     entries.
     """
-    count, theta, cut = -1, 0.0, u.dtype.type(0)
+    count, theta, cut = len(u) + 1, 0.0, u.dtype.type(0)
     while True:
         before, count, l1, l2 = count, 0, 0.0, 0.0
         for n in range(len(u)):
@@ -298,7 +299,7 @@ def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
             count += size > cut
             l1 += kept
             l2 += kept * kept
-        if count in (before, 0):
+        if count == 0 or count >= before:  # rounding may let an entry come back
             return theta
         theta = _next_multiplier(l1, l2, count, radius, mu)
         cut = u.dtype.type(theta * mu)

@@ -10,6 +10,7 @@ from typing import Any
 import llvmlite.binding
 import numpy as np
 from numba import types
+from numba.core.errors import TypingError
 from numba.extending import get_cython_function_address, overload
 
 from somf.kernels.cpu.jit import jit
@@ -23,6 +24,7 @@ def _external(routine: str, n_arguments: int) -> Any:
     return types.ExternalFunction(f"somf_{routine}", types.void(*[types.intp] * n_arguments))
 
 
+# α op(A) op(B) + β C, and α AAᵀ + β C, in single and double precision
 _sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
 _ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
 
@@ -45,6 +47,8 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
 
 @overload(add_product)
 def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+    if not A.dtype == B.dtype == C.dtype:
+        raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
     gemm = _sgemm if C.dtype == types.float32 else _dgemm
 
     def add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
@@ -76,6 +80,8 @@ def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  #
             C.ctypes.data,
             size + 20,
         )
+        # Numba frees an array after its last use, and an address is none.
+        sizes[0], transposed[0], factors[0] = 0, 0, 0
 
     return add_product
 
@@ -95,6 +101,8 @@ def add_gram(A: Array, beta: float, C: Array) -> None:
 
 @overload(add_gram)
 def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+    if not A.dtype == C.dtype:
+        raise TypingError(f"factor and product must have one type, got {A} and {C}")
     syrk = _ssyrk if C.dtype == types.float32 else _dsyrk
 
     def add_gram(A: Any, beta: Any, C: Any) -> Any:
@@ -119,6 +127,7 @@ def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
             C.ctypes.data,
             size + 12,
         )
+        sizes[0], letters[0], factors[0] = 0, 0, 0  # as above
 
     return add_gram
 

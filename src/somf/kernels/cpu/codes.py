@@ -27,11 +27,13 @@ def solve_codes(
     """See `Kernels.solve_codes`."""
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
     b, k = beta.shape
-    n_threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY)).count
+    threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
+    n_threads = threads.count
     n_parts, l1, l2, positive = min(n_threads, b), penalty.l1, penalty.l2, penalty.positive
     if penalty.has_closed_form:
         if len(grams) > 1 and _is_regular(grams, l2):
-            _solve_ridge(n_threads, grams, beta, l2, n_parts, code)
+            factors = threads.buffer("factors", (n_parts, k, k), np.dtype(np.float64))
+            _solve_ridge(n_threads, grams, beta, l2, factors, code)
         else:
             code[:] = _ridge(grams, beta, l2)
     else:
@@ -144,13 +146,13 @@ def _descend(
 
 
 @region
-def _solve_ridge(grams: Array, beta: Array, l2: float, n_parts: int, code: Array) -> None:
-    """Set every code to the solution of its own linear system."""
+def _solve_ridge(grams: Array, beta: Array, l2: float, factors: Array, code: Array) -> None:
+    """Set every code to the solution of its own linear system; `factors` is a buffer."""
+    n_parts, k = len(factors), beta.shape[1]
     for t in prange(n_parts):
-        k = beta.shape[1]
-        support, step, factor = np.empty(k, np.int64), np.empty(k), np.empty((k, k))
+        support, step = np.empty(k, np.int64), np.empty(k)
         for i in range(np.int64(t), len(code), n_parts):
-            solve_ridge(grams[i], beta[i], l2, code[i], support, step, factor)
+            solve_ridge(grams[i], beta[i], l2, code[i], support, step, factors[t])
 
 
 @region

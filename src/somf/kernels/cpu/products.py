@@ -1,5 +1,7 @@
 """Matrix products and sums over features on the CPU, rows divided among threads."""
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from numba import prange
@@ -11,6 +13,9 @@ from somf.kernels.cpu.rows import shares
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
+
+MANY_ENTRIES = 2**18
+"""Numbers, in the results of all threads, from which on the threads share the sum, too."""
 
 
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
@@ -38,13 +43,17 @@ def _correlate(X: Array, D: Array, pieces: Array, edges: Array, parts: Array, be
             factor = 1.0
         if factor == 0.0:
             parts[t] = 0
-    _add_parts(parts, beta)
+    if parts.size < MANY_ENTRIES:
+        _add_parts(parts, beta, 0, len(beta))
+    else:
+        for i in prange(len(beta)):
+            _add_parts(parts, beta, np.int64(i), np.int64(i + 1))
 
 
 @jit
-def _add_parts(parts: Array, total: Array) -> None:
-    """Set `total` to the sum of `parts`, in their order, so that rounding is reproducible."""
-    for i in range(total.shape[0]):
+def _add_parts(parts: Array, total: Array, first: Any, last: Any) -> None:
+    """Set some rows of `total` to the sum of `parts`, in their order: rounding is reproducible."""
+    for i in range(first, last):
         for j in range(total.shape[1]):
             total[i, j] = parts[0, i, j]
         for t in range(1, len(parts)):
@@ -71,7 +80,7 @@ def _correlate_sparse(
                     sample, value = indices[entry], data[entry]
                     for j in range(D.shape[1]):
                         parts[t, sample, j] += value * D[feature, j]
-    _add_parts(parts, beta)
+    _add_parts(parts, beta, 0, len(beta))
 
 
 def gram(D: Array, rows: Slices) -> Array:
@@ -95,7 +104,11 @@ def _gram(D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None
             factor = 1.0
         if factor == 0.0:
             parts[t] = 0
-    _add_parts(parts, G)
+    if parts.size < MANY_ENTRIES:
+        _add_parts(parts, G, 0, len(G))
+    else:
+        for i in prange(len(G)):
+            _add_parts(parts, G, np.int64(i), np.int64(i + 1))
     mirror(G)
 
 
@@ -143,7 +156,7 @@ def _square(X: Array, pieces: Array, edges: Array, parts: Array, total: Array) -
                 for j in range(len(row)):
                     row_total += row[j] * row[j]
             parts[t, 0, i] = row_total
-    _add_parts(parts, total)
+    _add_parts(parts, total, 0, len(total))
 
 
 @region
@@ -160,7 +173,7 @@ def _square_sparse(
         for n in range(edges[t], edges[t + 1]):
             for entry in range(indptr[pieces[n, 0]], indptr[pieces[n, 1]]):
                 parts[t, 0, indices[entry]] += data[entry] * data[entry]
-    _add_parts(parts, total)
+    _add_parts(parts, total, 0, len(total))
 
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
@@ -224,12 +237,13 @@ def _atom_norms(
                 for j in range(D.shape[1]):
                     entry = D[row, j]
                     parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
-    _add_parts(parts, norms)
+    _add_parts(parts, norms, 0, len(norms))
 
 
 def by_rows(A: Array) -> Array:
     """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
-    return A if A.strides[1] == A.itemsize else np.ascontiguousarray(A)
+    is_by_rows = A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize
+    return A if is_by_rows else np.ascontiguousarray(A)
 
 
 def _count(rows: Slices) -> int:

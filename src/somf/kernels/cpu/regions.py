@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from numba import get_num_threads, prange, set_num_threads
+from numba.np.ufunc import parallel
 
 from somf.kernels.cpu.jit import jit
 from somf.typing import Array
@@ -44,8 +45,9 @@ class _Pool:
     """What is known of Numba's thread pool in this process."""
 
     def __init__(self) -> None:
-        self.lock, self.settings = threading.Lock(), threading.local()
-        self.was_used, self.is_usable = False, True
+        # A signal handler that computes may interrupt the thread that holds the lock.
+        self.lock, self.settings = threading.RLock(), threading.local()
+        self.is_started, self.is_usable = False, True
 
     def use(self, n_threads: int) -> None:
         """Set how many threads a region of this Python thread has, unless it was the last setting.
@@ -73,14 +75,14 @@ class _Pool:
         take 16 ms instead of 0.3. A shorter spin covers the gap between two regions as well. OpenMP
         reads its setting when it is loaded; one that the user has made stays.
         """
-        self.was_used = True
         is_set = SPIN_SETTING in os.environ or "OMP_WAIT_POLICY" in os.environ
         if not is_set:
             os.environ[SPIN_SETTING] = SPIN_COUNT
         try:
             _count(np.zeros(1))
+            self.is_started = True
         except ValueError:  # Numba finds no threading layer
-            self.is_usable = False
+            self.is_started, self.is_usable = True, False
             logger.info("Numba has no threading layer here, so that kernels run on one thread")
         finally:
             if not is_set:
@@ -88,12 +90,17 @@ class _Pool:
 
     def forked(self) -> None:
         """Note, in the child, that a fork has happened; another thread may have held the lock."""
-        self.lock = threading.Lock()
-        self.is_usable = self.is_usable and not self.was_used
+        self.lock = threading.RLock()
+        # Other code may have used the pool, too.
+        self.is_usable = self.is_usable and not parallel._is_initialized
 
 
 _pool = _Pool()
+"""The one thread pool of this process."""
+
 restore_num_threads = _pool.restore
+"""Called when a context of threads ends."""
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 
@@ -112,18 +119,18 @@ def region(function: Callable[..., None]) -> Callable[..., None]:
         Takes the number of threads, and then the arguments. On one thread nothing is launched.
     """
     serial = jit(function)
-    parallel = jit(_twin(function), parallel=True)
+    shared = jit(_twin(function), parallel=True)
 
     def launch(n_threads: int, *arguments: Any) -> None:
         if n_threads == 1 or not _pool.is_usable:
             serial(*arguments)
             return
         with _pool.lock:
-            if not _pool.was_used:
+            if not _pool.is_started:
                 _pool.start()
             if _pool.is_usable:
                 _pool.use(n_threads)
-                parallel(*arguments)
+                shared(*arguments)
                 return
         serial(*arguments)
 

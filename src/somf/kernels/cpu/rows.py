@@ -33,7 +33,7 @@ def shares(rows: Slices, n_threads: int) -> Shares:
     return _shares(tuple((s.start, s.stop) for s in rows), n_threads)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _shares(rows: tuple[tuple[int, int], ...], n_threads: int) -> Shares:
     total = sum(stop - start for start, stop in rows)
     pieces, edges = [], [0]

@@ -13,19 +13,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from somf.kernels.cpu.cores import available_cores
 from somf.typing import Array
 
 MIN_PARALLEL_WORK = 2**20
 """Floating-point operations below which one thread is faster than several."""
-
-CGROUP_LIMITS = ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-"""Files in which Linux has the CPU quota of a container (control groups, versions 2 and 1)."""
 
 
 class Threads:
@@ -64,7 +61,7 @@ class Threads:
     @cached_property
     def readers(self) -> ThreadPoolExecutor:
         """Python threads for sources that are read by calls of Python."""
-        return ThreadPoolExecutor(self.count - 1, "somf-read")
+        return ThreadPoolExecutor(self.count, "somf-read")
 
     def close(self) -> None:
         """End the reader threads and free the buffers."""
@@ -109,11 +106,9 @@ def threads(n_threads: int | None) -> Iterator[None]:
     n_threads : int or None
         At most as many as Numba's pool has; None means `available_cores`.
     """
-    from numba.core import config  # Numba is slow to import
+    from somf.kernels.cpu.regions import restore_num_threads  # Numba is slow to import
 
-    from somf.kernels.cpu.regions import restore_num_threads
-
-    opened = Threads(min(n_threads or available_cores(), config.NUMBA_NUM_THREADS))
+    opened = Threads(thread_count(n_threads))
     try:
         with use_threads(opened), _ONE_BLAS_THREAD:
             yield
@@ -122,30 +117,11 @@ def threads(n_threads: int | None) -> Iterator[None]:
         opened.close()
 
 
-def available_cores() -> int:
-    """Return how many cores this process may use: its affinity, and the quota of its container."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    n_cores = len(os.sched_getaffinity(0)) if has_affinity else (os.cpu_count() or 1)
-    quota = _cgroup_quota()
-    return n_cores if quota is None else max(1, min(n_cores, math.ceil(quota)))
+def thread_count(n_threads: int | None) -> int:
+    """Return how many threads a fit has for a given `n_threads`."""
+    from numba.core import config  # Numba is slow to import
 
-
-@cache
-def _cgroup_quota() -> float | None:
-    """Return the CPU quota of the control group in cores; None if there is none."""
-    try:
-        quota, period = Path(CGROUP_LIMITS[0]).read_text().split()
-    except (OSError, ValueError):
-        try:
-            path = Path(CGROUP_LIMITS[1])
-            quota = path.read_text().strip()
-            period = path.with_name("cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    try:
-        return int(quota) / int(period) if int(quota) > 0 and int(period) > 0 else None
-    except ValueError:  # "max"
-        return None
+    return min(n_threads or available_cores(), int(config.NUMBA_NUM_THREADS))
 
 
 class _BlasLimit:
@@ -157,7 +133,8 @@ class _BlasLimit:
     """
 
     def __init__(self) -> None:
-        self._lock, self._n_open = threading.Lock(), 0
+        # A signal handler that computes may interrupt the thread that holds the lock.
+        self._lock, self._n_open = threading.RLock(), 0
         self._before: list[int] = []
 
     def __enter__(self) -> None:
@@ -166,15 +143,29 @@ class _BlasLimit:
             if self._n_open == 0:
                 self._before = [library.get_num_threads() for library in libraries]
             self._n_open += 1
-            for library in libraries:
-                _set_blas_threads(library, 1)
+            try:
+                for library in libraries:
+                    _set_blas_threads(library, 1)
+            except BaseException:  # Ctrl-C, too
+                self._leave()
+                raise
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
-            self._n_open -= 1
-            for library, before in zip(_blas().lib_controllers, self._before, strict=True):
-                if self._n_open == 0 or library.threading_layer == "openmp":
-                    _set_blas_threads(library, before)
+            self._leave()
+
+    def _leave(self) -> None:
+        self._n_open -= 1
+        for library, before in zip(_blas().lib_controllers, self._before, strict=True):
+            if self._n_open == 0 or library.threading_layer == "openmp":
+                _set_blas_threads(library, before)
+
+    def forked(self) -> None:
+        """Forget, in the child, the contexts of threads that exist in the parent only."""
+        self._lock = threading.RLock()
+        if self._n_open > 0:
+            self._n_open = 1
+            self._leave()
 
 
 def _set_blas_threads(library: Any, count: int) -> None:
@@ -186,6 +177,9 @@ def _set_blas_threads(library: Any, count: int) -> None:
 
 _ONE_BLAS_THREAD = _BlasLimit()
 """The one limit of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_ONE_BLAS_THREAD.forked)
 
 
 @cache
