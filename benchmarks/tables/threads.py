@@ -25,7 +25,7 @@ def ratios(results: dict[str, Any]) -> str:
     times, counts = results["times"], _counts(results)
     names = [name for name in times if name.startswith("dictionary learning")]
     return table(
-        ("× floor", *(f"{n} threads" for n in counts)),
+        ("× floor", *(_header(n) for n in counts)),
         (
             (
                 name,
@@ -39,6 +39,10 @@ def ratios(results: dict[str, Any]) -> str:
     )
 
 
+def _header(count: str) -> str:
+    return f"{count} thread" + ("s" if count != "1" else "")
+
+
 def _floor(name: str) -> str:
     return name.replace("dictionary learning", "floor")
 
@@ -50,7 +54,7 @@ def _counts(results: dict[str, Any]) -> list[str]:
 def _times(results: dict[str, Any], unit: str, is_wanted: Any, digits: int) -> str:
     counts = _counts(results)
     return table(
-        (unit, *(f"{n} threads" for n in counts)),
+        (unit, *(_header(n) for n in counts)),
         (
             (
                 name.removesuffix(", seconds"),
