@@ -40,7 +40,6 @@ def jit(function: Function, *, parallel: bool = False) -> Function:
         "nogil": True,
         "parallel": ONLY_PRANGE if parallel else False,
         "fastmath": FASTMATH,
-        "error_model": "numpy",  # x / 0 is infinite: an error inside a parallel loop would be lost
     }
     try:
         compiled: Function = njit(cache=True, **options)(function)
