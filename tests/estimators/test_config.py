@@ -10,6 +10,7 @@ from somf import DictionaryLearning, MatrixFactorization
     ("params", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
+        ({"n_components": 2**62}, ValueError, "n_components must be at most 2,147,483,648"),
         ({"n_components": 2.5}, TypeError, "n_components must be an integer, got 2.5"),
         ({"n_components": True}, TypeError, "n_components must be an integer, got True"),
         ({"alpha": -1}, ValueError, "alpha must be at least 0, or 'auto', got -1"),

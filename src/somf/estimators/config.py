@@ -33,6 +33,10 @@ DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """Values of `dtype`, which may also be given by name."""
 
 
+LARGEST_INTEGER = 2**31
+"""The largest count that is accepted. Arrays of larger sizes could not even be described."""
+
+
 def check_params(params: Mapping[str, Any]) -> TrainingConfig:
     """Check the parameters of an estimator.
 
@@ -96,6 +100,8 @@ def _integer(params: Mapping[str, Any], name: str, least: int) -> int:
         raise ParameterTypeError(name, "be an integer", value)
     if value < least:
         raise ParameterError(name, f"be at least {least}", value)
+    if int(value) > LARGEST_INTEGER:
+        raise ParameterError(name, f"be at most {LARGEST_INTEGER:,}", value)
     return int(value)
 
 
