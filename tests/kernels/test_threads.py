@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, SparsePCA
-from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import (
     SERIAL,
     _blas,
@@ -102,14 +102,14 @@ def test_reader_threads_end_with_the_context():
     "rows", [(slice(0, 10),), (slice(3, 4), slice(8, 30)), (slice(5, 6),), (slice(0, 9000),)]
 )
 def test_shares_of_rows_are_disjoint_complete_and_balanced(rows, n_threads):
-    pieces, edges, n_rows = shares(rows, n_threads)
+    pieces, edges = shares(rows, n_threads)
     parts = [
         [i for start, stop, _ in pieces[edges[t] : edges[t + 1]] for i in range(start, stop)]
         for t in range(n_threads)
     ]
     everything = [i for s in rows for i in range(s.start, s.stop)]
     assert list(chain(*parts)) == everything
-    assert n_rows == len(everything)
+    assert count_rows(rows) == len(everything)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
     assert [before for _, _, before in pieces] == [everything.index(start) for start, *_ in pieces]
 

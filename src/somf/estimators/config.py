@@ -32,7 +32,6 @@ InitialAtoms: TypeAlias = Literal["samples", "random"]
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """Values of `dtype`, which may also be given by name."""
 
-
 LARGEST_INTEGER = 2**31
 """The largest count that is accepted. Arrays of larger sizes could not even be described."""
 

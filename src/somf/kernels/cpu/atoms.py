@@ -16,7 +16,7 @@ from somf.kernels.cpu.balls import update_panel
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import MAX_PIECE_ROWS, shares
+from somf.kernels.cpu.rows import MAX_PIECE_ROWS, count_rows, shares
 from somf.kernels.cpu.threads import threads_for
 from somf.kernels.protocol import smallest_curvature
 from somf.penalties import AtomBall
@@ -35,10 +35,10 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
     if ball.l1_ratio != 0.0 or ball.positive:
         update_panel(D, B, C, rows, usable, budget, ball)
         return
-    q, k = sum(s.stop - s.start for s in rows), len(C)
+    q, k = count_rows(rows), len(C)
     blocks, width = _blocks(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
     threads = threads_for(2.0 * q * width * (k + 4 * width))
-    pieces, edges, _ = shares(rows, threads.count)
+    pieces, edges = shares(rows, threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
     products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)

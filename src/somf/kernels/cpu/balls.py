@@ -15,7 +15,7 @@ from numba import prange
 from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
@@ -61,9 +61,9 @@ def update_panel(
     budget : ndarray of shape (k,)
     ball : AtomBall
     """
-    q = sum(s.stop - s.start for s in rows)
+    q = count_rows(rows)
     threads = threads_for(WORK_PER_ENTRY * q)
-    pieces, edges, _ = shares(rows, threads.count)
+    pieces, edges = shares(rows, threads.count)
     m = min(ATOMS_PER_PANEL, len(C))
     line = CACHE_LINE // D.itemsize
     stride = (-(-q // line) | 1) * line

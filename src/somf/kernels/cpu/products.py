@@ -9,7 +9,7 @@ from numba import prange
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import shares
+from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
@@ -22,8 +22,8 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
     b, k = X.shape[0], D.shape[1]
     D = by_rows(D)
-    threads = threads_for(2.0 * b * k * _count(rows))
-    pieces, edges, _ = shares(rows, threads.count)
+    threads = threads_for(2.0 * b * k * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     parts = threads.buffer("beta", (threads.count, b, k), D.dtype)
     beta = np.empty((b, k), dtype=D.dtype)
     if isinstance(X, np.ndarray):
@@ -86,8 +86,8 @@ def _correlate_sparse(
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
     k, D = D.shape[1], by_rows(D)
-    threads = threads_for(2.0 * k * k * _count(rows))
-    pieces, edges, _ = shares(rows, threads.count)
+    threads = threads_for(2.0 * k * k * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     parts = threads.buffer("gram", (threads.count, k, k), D.dtype)
     G = np.empty((k, k), dtype=D.dtype)
     _gram(threads.count, D, pieces, edges, parts, G)
@@ -135,8 +135,8 @@ def _combine(weights: Array, grams: Array, n_parts: int, combined: Array) -> Non
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
     """See `Kernels.squared_norms`."""
-    threads = threads_for(2.0 * X.shape[0] * _count(rows))
-    pieces, edges, _ = shares(rows, threads.count)
+    threads = threads_for(2.0 * X.shape[0] * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     parts = np.zeros((threads.count, 1, X.shape[0]), dtype=X.dtype)
     total = np.empty((1, X.shape[0]), dtype=X.dtype)
     if isinstance(X, np.ndarray):
@@ -179,7 +179,7 @@ def _square_sparse(
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
     """See `Kernels.accumulate`."""
     threads = threads_for(2.0 * len(code) * B.size)
-    pieces, edges, _ = shares((slice(0, len(B)),), threads.count)
+    pieces, edges = shares((slice(0, len(B)),), threads.count)
     code = np.ascontiguousarray(code)
     if isinstance(X, np.ndarray):
         _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
@@ -220,8 +220,8 @@ def _accumulate_sparse(
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    threads = threads_for(4.0 * D.shape[1] * _count(rows))
-    pieces, edges, _ = shares(rows, threads.count)
+    threads = threads_for(4.0 * D.shape[1] * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     parts, norms = np.zeros((threads.count, 1, D.shape[1])), np.empty((1, D.shape[1]))
     _atom_norms(threads.count, D, pieces, edges, ball.l1_ratio, parts, norms)
     return np.asarray(norms[0].astype(D.dtype))
@@ -244,10 +244,6 @@ def by_rows(A: Array) -> Array:
     """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
     is_by_rows = A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize
     return A if is_by_rows else np.ascontiguousarray(A)
-
-
-def _count(rows: Slices) -> int:
-    return sum(s.stop - s.start for s in rows)
 
 
 def _csc(X: sp.csc_array) -> tuple[Array, Array, Array]:

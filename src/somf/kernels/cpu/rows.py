@@ -20,12 +20,15 @@ class Shares(NamedTuple):
         First row, row after the last, and how many rows come before the piece.
     edges : ndarray of shape (n_threads + 1,)
         The pieces of thread t are those from ``edges[t]`` to ``edges[t + 1]``.
-    n_rows : int
     """
 
     pieces: Ints
     edges: Ints
-    n_rows: int
+
+
+def count_rows(rows: Slices) -> int:
+    """Return how many rows there are."""
+    return sum(s.stop - s.start for s in rows)
 
 
 def shares(rows: Slices, n_threads: int) -> Shares:
@@ -50,4 +53,4 @@ def _shares(rows: tuple[tuple[int, int], ...], n_threads: int) -> Shares:
             before += stop - start
         edges.append(len(pieces))
     table = np.array(pieces, dtype=np.int64).reshape(-1, 3)
-    return Shares(table, np.array(edges, dtype=np.int64), total)
+    return Shares(table, np.array(edges, dtype=np.int64))
