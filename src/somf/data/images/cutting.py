@@ -3,10 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numba import prange
 
 from somf.data.gather import numba_can_read
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.threads import threads_for
 from somf.typing import Array, Ints
@@ -55,13 +55,15 @@ def cut_patches(
 
 
 @region
-def _cut_all(image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
-    for n in prange(len(positions)):
-        _cut(image, positions[n, 0], positions[n, 1], height, width, patches[n])
+def _cut_all(
+    launcher: int, image: Array, positions: Ints, height: int, width: int, patches: Array
+) -> None:
+    in_parallel(_cut, launcher, len(positions), image, positions, height, width, patches)
 
 
-@jit
-def _cut(image: Array, top: int, left: int, height: int, width: int, patch: Array) -> None:
+@inner
+def _cut(n: int, image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
+    top, left, patch = positions[n, 0], positions[n, 1], patches[n]
     n_channels, column = image.shape[2], 0
     for i in range(top, top + height):
         for j in range(left, left + width):
@@ -71,13 +73,13 @@ def _cut(image: Array, top: int, left: int, height: int, width: int, patch: Arra
 
 
 @region
-def _normalise_all(patches: Array, center: bool, scale: bool) -> None:
-    for n in prange(len(patches)):
-        _normalise(patches[n], center, scale)
+def _normalise_all(launcher: int, patches: Array, center: bool, scale: bool) -> None:
+    in_parallel(_normalise, launcher, len(patches), patches, center, scale)
 
 
-@jit
-def _normalise(patch: Array, center: bool, scale: bool) -> None:
+@inner
+def _normalise(n: int, patches: Array, center: bool, scale: bool) -> None:
+    patch = patches[n]
     rounding = (8 * np.finfo(patch.dtype).eps) ** 2
     offset = 0.0
     if center:

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from somf.kernels.cpu.certificate import certificate, largest_coordinate
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
 from somf.typing import Array, Ints
 
 FIRST_CAPACITY = 32
@@ -23,7 +23,7 @@ STEPS_PER_ATOM = 4
 """Steps per atom of the dictionary after which the method gives up."""
 
 
-@jit
+@inner
 def solve(
     G: Array,
     beta: Array,
@@ -73,7 +73,7 @@ def solve(
         return False, factor
     slack = 8 * eps * math.sqrt(sq_norm)
     has_gap = l1 > 0 or l2 > 0  # without a penalty no gap bounds the distance to the minimum
-    is_first, is_stuck, entering = True, False, -1
+    is_first, is_stuck, entering = True, False, k  # no atom yet
     for _ in range(STEPS_PER_ATOM * k):
         if m > 0:
             m, is_stuck = _minimise(G, l1, l2, a, g, support, m, entering, step, factor)
@@ -97,7 +97,7 @@ def solve(
     return False, factor
 
 
-@jit
+@inner
 def solve_ridge(
     G: Array, beta: Array, l2: float, a: Array, support: Ints, step: Array, factor: Array
 ) -> None:
@@ -113,7 +113,7 @@ def solve_ridge(
         a[j] = step[j]
 
 
-@jit
+@inner
 def _warm_start(
     G: Array, beta: Array, l2: float, a: Array, g: Array, support: Ints, factor: Array
 ) -> tuple[int, Array]:
@@ -138,7 +138,7 @@ def _warm_start(
     return m, factor
 
 
-@jit
+@inner
 def _most_violated(
     G: Array, g: Array, a: Array, threshold: float, l2: float, positive: bool
 ) -> int:
@@ -151,7 +151,7 @@ def _most_violated(
     return best
 
 
-@jit
+@inner
 def _minimise(
     G: Array,
     l1: float,
@@ -200,7 +200,7 @@ def _minimise(
     return m, is_stuck
 
 
-@jit
+@inner
 def _append(G: Array, l2: float, support: Ints, m: int, entering: int, factor: Array) -> bool:
     """Add an atom to the factor; return False if it depends on those of the support."""
     for i in range(m):
@@ -218,7 +218,7 @@ def _append(G: Array, l2: float, support: Ints, m: int, entering: int, factor: A
     return True
 
 
-@jit
+@inner
 def _remove(factor: Array, m: int, at: int) -> None:
     """Remove an atom from the factor, by Givens rotations that restore its triangle."""
     for i in range(at, m - 1):
@@ -234,7 +234,7 @@ def _remove(factor: Array, m: int, at: int) -> None:
             factor[n, i + 1] = c * y - s * x
 
 
-@jit
+@inner
 def _solve_factored(factor: Array, m: int, x: Array) -> None:
     """Solve L Lᵀ y = x in place."""
     for i in range(m):
@@ -248,7 +248,7 @@ def _solve_factored(factor: Array, m: int, x: Array) -> None:
             x[n] -= factor[i, n] * x[i]
 
 
-@jit
+@inner
 def _grown(factor: Array) -> Array:
     """Return a copy of a factor with room for twice as many atoms."""
     m = len(factor)

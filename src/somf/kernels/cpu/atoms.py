@@ -10,11 +10,11 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
-from numba import prange
 
 from somf.kernels.cpu.balls import update_panel
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import MAX_PIECE_ROWS, count_rows, shares
 from somf.kernels.cpu.threads import threads_for
@@ -74,6 +74,7 @@ def _blocks(n_atoms: int, size: int) -> tuple[Ints, int]:
 
 @region
 def _update_in_l2_ball(
+    launcher: int,
     D: Array,
     B: Array,
     C: Array,
@@ -92,25 +93,63 @@ def _update_in_l2_ball(
     columns of P = [D_J, R]. Norms come from the small Gram matrix PᵀP, the atoms from one product.
     Writing the atoms of one block and preparing the next block is a single pass over the rows.
     """
-    n_threads = len(edges) - 1
-    weights = np.zeros((2, 1), D.dtype)
+    n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         columns, inverse = _columns(C, usable, first, m)
-        for t in prange(n_threads):
-            grams[t] = 0
-            for n in range(edges[t], edges[t + 1]):
-                if n_block > 0:
-                    _write_atoms(D, first - weights.shape[1], pieces[n], panel, weights)
-                _fill_panel(D, B, columns, inverse, first, pieces[n], panel, products[t], grams[t])
+        in_parallel(
+            _next_block,
+            launcher,
+            n_threads,
+            D,
+            B,
+            columns,
+            inverse,
+            first,
+            pieces,
+            edges,
+            panel,
+            products,
+            weights,
+            grams,
+        )
         K = _sum_of(grams, 2 * m)
         weights = _atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
-    for t in prange(n_threads):
-        for n in range(edges[t], edges[t + 1]):
-            _write_atoms(D, len(C) - weights.shape[1], pieces[n], panel, weights)
+    in_parallel(_last_block, launcher, n_threads, D, pieces, edges, panel, weights)
 
 
-@jit
+@inner
+def _next_block(
+    t: int,
+    D: Array,
+    B: Array,
+    columns: Array,
+    inverse: Array,
+    first: int,
+    pieces: Ints,
+    edges: Ints,
+    panel: Array,
+    products: Array,
+    weights: Array,
+    grams: Array,
+) -> None:
+    """Write the atoms of the block before `first`, if there is one, and fill the panel."""
+    for i in range(grams.shape[1]):
+        for j in range(grams.shape[2]):
+            grams[t, i, j] = 0
+    for n in range(edges[t], edges[t + 1]):
+        if first > 0:
+            _write_atoms(D, first - weights.shape[1], pieces[n], panel, weights)
+        _fill_panel(D, B, columns, inverse, first, pieces[n], panel, products[t], grams[t])
+
+
+@inner
+def _last_block(t: int, D: Array, pieces: Ints, edges: Ints, panel: Array, weights: Array) -> None:
+    for n in range(edges[t], edges[t + 1]):
+        _write_atoms(D, D.shape[1] - weights.shape[1], pieces[n], panel, weights)
+
+
+@inner
 def _columns(C: Array, usable: Array, first: int, m: int) -> tuple[Array, Array]:
     """Return the columns of C of a block, and 1 / Cⱼⱼ of its atoms, zero if they stay."""
     columns, inverse = np.empty((len(C), m), C.dtype), np.zeros(m, C.dtype)
@@ -123,12 +162,12 @@ def _columns(C: Array, usable: Array, first: int, m: int) -> tuple[Array, Array]
     return columns, inverse
 
 
-@jit
+@inner
 def _panel_rows(panel: Array, piece: Ints, m: int) -> Array:
     return panel[piece[2] : piece[2] + piece[1] - piece[0], : 2 * m]
 
 
-@jit
+@inner
 def _write_atoms(D: Array, first: int, piece: Ints, panel: Array, weights: Array) -> None:
     """Set atoms to P · weights on the rows of a piece."""
     m = weights.shape[1]
@@ -136,7 +175,7 @@ def _write_atoms(D: Array, first: int, piece: Ints, panel: Array, weights: Array
     add_product(_panel_rows(panel, piece, m), False, weights, 0.0, atoms)
 
 
-@jit
+@inner
 def _fill_panel(
     D: Array,
     B: Array,
@@ -160,7 +199,7 @@ def _fill_panel(
     add_gram(P, 1.0, gram[: 2 * m, : 2 * m])
 
 
-@jit
+@inner
 def _sum_of(grams: Array, size: int) -> Array:
     """Return the sum of the parts of all threads, in their order."""
     K = np.zeros((size, size))
@@ -172,7 +211,7 @@ def _sum_of(grams: Array, size: int) -> Array:
     return K
 
 
-@jit
+@inner
 def _atom_weights(K: Array, C: Array, usable: Array, budget: Array, first: int, m: int) -> Array:
     """Return the weights (2m, m) of the columns of [D_J, R] in the new atoms.
 

@@ -10,10 +10,10 @@ atom; the threads collect them, and one thread solves for θ.
 import math
 
 import numpy as np
-from numba import prange
 
 from somf.kernels.cpu.blas import add_product
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
@@ -89,6 +89,7 @@ def update_panel(
 
 @region
 def _update(
+    launcher: int,
     D: Array,
     B: Array,
     C: Array,
@@ -112,38 +113,125 @@ def _update(
     q = columns[n_threads]
     counts, facts = np.zeros(n_threads, np.int64), np.zeros((n_threads, 3))
     for first in range(0, k, width):
-        m = min(width, k - first)
-        C_J = np.ascontiguousarray(C[first : first + m])
-        for t in prange(n_threads):
-            for n in range(edges[t], edges[t + 1]):
-                _read_panel(D, B, C_J, first, pieces[n], atoms, moved)
+        C_J = np.ascontiguousarray(C[first : min(first + width, k)])
+        in_parallel(_read_share, launcher, n_threads, D, B, C_J, first, pieces, edges, atoms, moved)
         before, cut, scale = -1, 0.0, 1.0
-        for j in range(m):
+        for j in range(len(C_J)):
             if not usable[first + j]:
                 moved[j] = 0
                 continue
             radius = budget[first + j]
-            for t in prange(n_threads):
-                start, stop = columns[t], columns[t + 1]
-                facts[t] = 0
-                for at in range(start, stop, TILE):
-                    end = min(at + TILE, stop)
-                    if before >= 0:
-                        _finish(atoms[before, at:end], moved[before, at:end], cut, scale)
-                    _set_point(atoms, moved, at, end, C_J, first, j, positive, facts[t])
-                u, share = moved[j, start:stop], radius / n_threads
-                counts[t] = _collect(u, share, mu, sizes[start:stop], facts[t])
+            in_parallel(
+                _next_atom,
+                launcher,
+                n_threads,
+                atoms,
+                moved,
+                columns,
+                C_J,
+                first,
+                before,
+                cut,
+                scale,
+                j,
+                radius / n_threads,
+                mu,
+                positive,
+                sizes,
+                facts,
+                counts,
+            )
             cut, scale = _multiplier(moved[j, :q], columns, counts, facts, radius, mu, sizes)
             before = j
-        for t in prange(n_threads):
-            start, stop = columns[t], columns[t + 1]
-            if before >= 0:
-                _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
-            for n in range(edges[t], edges[t + 1]):
-                _write_panel(D, first, m, pieces[n], atoms)
+        in_parallel(
+            _write_share,
+            launcher,
+            n_threads,
+            D,
+            first,
+            len(C_J),
+            pieces,
+            edges,
+            columns,
+            before,
+            cut,
+            scale,
+            atoms,
+            moved,
+        )
 
 
-@jit
+@inner
+def _read_share(
+    t: int,
+    D: Array,
+    B: Array,
+    C_J: Array,
+    first: int,
+    pieces: Ints,
+    edges: Ints,
+    atoms: Array,
+    moved: Array,
+) -> None:
+    for n in range(edges[t], edges[t + 1]):
+        _read_panel(D, B, C_J, first, pieces[n], atoms, moved)
+
+
+@inner
+def _next_atom(
+    t: int,
+    atoms: Array,
+    moved: Array,
+    columns: Ints,
+    C_J: Array,
+    first: int,
+    before: int,
+    cut: float,
+    scale: float,
+    j: int,
+    radius: float,
+    mu: float,
+    positive: bool,
+    sizes: Array,
+    facts: Array,
+    counts: Ints,
+) -> None:
+    """Finish the atom before, if there is one, and set the point to project of atom j."""
+    start, stop = columns[t], columns[t + 1]
+    for n in range(facts.shape[1]):
+        facts[t, n] = 0
+    for at in range(start, stop, TILE):
+        end = min(at + TILE, stop)
+        if before >= 0:
+            _finish(atoms[before, at:end], moved[before, at:end], cut, scale)
+        _set_point(atoms, moved, at, end, C_J, first, j, positive, facts[t])
+    counts[t] = _collect(moved[j, start:stop], radius, mu, sizes[start:stop], facts[t])
+
+
+@inner
+def _write_share(
+    t: int,
+    D: Array,
+    first: int,
+    m: int,
+    pieces: Ints,
+    edges: Ints,
+    columns: Ints,
+    before: int,
+    cut: float,
+    scale: float,
+    atoms: Array,
+    moved: Array,
+) -> None:
+    """Finish the last atom of a panel, if there is one, and write the panel back."""
+    start, stop = columns[t], columns[t + 1]
+    if before >= 0:
+        _finish(atoms[before, start:stop], moved[before, start:stop], cut, scale)
+    for n in range(edges[t], edges[t + 1]):
+        _write_panel(D, first, m, pieces[n], atoms)
+
+
+@inner
 def _columns(pieces: Ints, edges: Ints) -> Ints:
     """Return where in a panel the columns of every thread begin, and where the last ones end."""
     columns = np.zeros(len(edges), np.int64)
@@ -154,7 +242,7 @@ def _columns(pieces: Ints, edges: Ints) -> Ints:
     return columns
 
 
-@jit
+@inner
 def _read_panel(
     D: Array, B: Array, C_J: Array, first: int, piece: Ints, atoms: Array, moved: Array
 ) -> None:
@@ -171,7 +259,7 @@ def _read_panel(
                 moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
 
 
-@jit
+@inner
 def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> None:
     """Set D_J to `atoms` transposed on some rows."""
     n_rows = piece[1] - piece[0]
@@ -181,7 +269,7 @@ def _write_panel(D: Array, first: int, m: int, piece: Ints, atoms: Array) -> Non
                 D[piece[0] + row, first + j] = atoms[j, piece[2] + row]
 
 
-@jit
+@inner
 def _set_point(
     atoms: Array,
     moved: Array,
@@ -216,7 +304,7 @@ def _set_point(
     facts[1] += l2
 
 
-@jit
+@inner
 def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> int:
     """Collect the entries of a part of a point that may stay above θμ.
 
@@ -252,7 +340,7 @@ def _collect(u: Array, radius: float, mu: float, sizes: Array, facts: Array) -> 
     return count
 
 
-@jit
+@inner
 def _multiplier(
     u: Array, columns: Ints, counts: Ints, facts: Array, radius: float, mu: float, sizes: Array
 ) -> tuple[float, float]:
@@ -282,7 +370,7 @@ def _multiplier(
     return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
 
 
-@jit
+@inner
 def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
     """Return θ of a point outside of the ball.
 
@@ -305,7 +393,7 @@ def _solve_multiplier(u: Array, radius: float, mu: float) -> float:
         cut = u.dtype.type(theta * mu)
 
 
-@jit
+@inner
 def _next_multiplier(l1: float, l2: float, count: int, radius: float, mu: float) -> float:
     """Return θ if all of the `count` entries whose Σ|u| and Σu² are given stay above θμ."""
     c = 1.0 - mu
@@ -316,7 +404,7 @@ def _next_multiplier(l1: float, l2: float, count: int, radius: float, mu: float)
     return 2 * rhs / (1 + math.sqrt(1 + 4 * c * rhs))
 
 
-@jit
+@inner
 def _finish(atom: Array, moved: Array, cut: float, scale: float) -> None:
     """Project a point that is in `moved`: the new atom goes to `atom`, its change to `moved`."""
     for n in range(len(atom)):

@@ -13,7 +13,7 @@ from numba import types
 from numba.core.errors import TypingError
 from numba.extending import get_cython_function_address, overload
 
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
 from somf.typing import Array
 
 
@@ -132,7 +132,7 @@ def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     return add_gram
 
 
-@jit
+@inner
 def mirror(C: Array) -> None:
     """Copy what is above the diagonal below it."""
     for i in range(len(C)):

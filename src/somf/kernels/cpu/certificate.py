@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
 from somf.typing import Array
 
 
-@jit
+@inner
 def residual(G: Array, beta: Array, a: Array, g: Array) -> None:
     """Set `g` to β − Gα."""
     for j in range(len(beta)):
@@ -19,7 +19,7 @@ def residual(G: Array, beta: Array, a: Array, g: Array) -> None:
                 g[n] -= a[j] * G[j, n]
 
 
-@jit
+@inner
 def largest_coordinate(sq_norm: float, l1: float, l2: float) -> float:
     """Return a bound on the coordinates of a code; `reference.largest_coordinate` says why."""
     bound = np.inf
@@ -30,7 +30,7 @@ def largest_coordinate(sq_norm: float, l1: float, l2: float) -> float:
     return bound
 
 
-@jit
+@inner
 def certificate(
     G: Array,
     beta: Array,

@@ -6,12 +6,12 @@ compiled.
 """
 
 import numpy as np
-from numba import prange
 
 from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve, solve_ridge
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
@@ -75,6 +75,7 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
 
 @region
 def _solve(
+    launcher: int,
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -87,15 +88,26 @@ def _solve(
     is_solved: Array,
 ) -> None:
     """Solve codes by the active-set method; one that it does not find stays as it was."""
-    for t in prange(n_parts):
-        _solve_share(
-            np.int64(t), grams, beta, sq_norm, l1, l2, positive, tol, n_parts, code, is_solved
-        )
+    in_parallel(
+        _solve_share,
+        launcher,
+        n_parts,
+        grams,
+        beta,
+        sq_norm,
+        l1,
+        l2,
+        positive,
+        tol,
+        n_parts,
+        code,
+        is_solved,
+    )
 
 
-@jit
+@inner
 def _solve_share(
-    first: np.int64,
+    t: int,
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -111,7 +123,7 @@ def _solve_share(
     g, start = np.empty(k, beta.dtype), np.empty(k, beta.dtype)
     support, step = np.empty(k + 1, np.int64), np.empty(k + 1)
     factor = np.empty((FIRST_CAPACITY, FIRST_CAPACITY))
-    for i in range(first, b, n_parts):
+    for i in range(t, b, n_parts):
         G, a = grams[min(i, len(grams) - 1)], code[i]
         for j in range(k):  # assigning whole arrays would take seconds longer to compile
             start[j] = a[j]
@@ -125,6 +137,7 @@ def _solve_share(
 
 @region
 def _descend(
+    launcher: int,
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -137,26 +150,65 @@ def _descend(
     code: Array,
 ) -> None:
     """Solve the codes that are not solved yet by coordinate descent."""
-    for t in prange(n_parts):
-        g = np.empty(beta.shape[1], beta.dtype)
-        for i in range(np.int64(t), len(code), n_parts):
-            if not is_solved[i]:
-                G = grams[min(i, len(grams) - 1)]
-                descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
+    in_parallel(
+        _descend_share,
+        launcher,
+        n_parts,
+        grams,
+        beta,
+        sq_norm,
+        l1,
+        l2,
+        positive,
+        tol,
+        n_parts,
+        is_solved,
+        code,
+    )
+
+
+@inner
+def _descend_share(
+    t: int,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l1: float,
+    l2: float,
+    positive: bool,
+    tol: float,
+    n_parts: int,
+    is_solved: Array,
+    code: Array,
+) -> None:
+    g = np.empty(beta.shape[1], beta.dtype)
+    for i in range(t, len(code), n_parts):
+        if not is_solved[i]:
+            G = grams[min(i, len(grams) - 1)]
+            descend(G, beta[i], sq_norm[i], l1, l2, positive, tol, code[i], g)
 
 
 @region
-def _solve_ridge(grams: Array, beta: Array, l2: float, factors: Array, code: Array) -> None:
+def _solve_ridge(
+    launcher: int, grams: Array, beta: Array, l2: float, factors: Array, code: Array
+) -> None:
     """Set every code to the solution of its own linear system; `factors` is a buffer."""
-    n_parts, k = len(factors), beta.shape[1]
-    for t in prange(n_parts):
-        support, step = np.empty(k, np.int64), np.empty(k)
-        for i in range(np.int64(t), len(code), n_parts):
-            solve_ridge(grams[i], beta[i], l2, code[i], support, step, factors[t])
+    in_parallel(_solve_ridge_share, launcher, len(factors), grams, beta, l2, factors, code)
+
+
+@inner
+def _solve_ridge_share(
+    t: int, grams: Array, beta: Array, l2: float, factors: Array, code: Array
+) -> None:
+    k = beta.shape[1]
+    support, step = np.empty(k, np.int64), np.empty(k)
+    for i in range(t, len(code), len(factors)):
+        solve_ridge(grams[i], beta[i], l2, code[i], support, step, factors[t])
 
 
 @region
 def _certify(
+    launcher: int,
     grams: Array,
     beta: Array,
     sq_norm: Array,
@@ -169,9 +221,39 @@ def _certify(
     gap: Array,
 ) -> None:
     """Write the objective and the duality gap of every code."""
-    for t in prange(n_parts):
-        g = np.empty(beta.shape[1], beta.dtype)
-        for i in range(np.int64(t), len(code), n_parts):
-            G = grams[min(i, len(grams) - 1)]
-            residual(G, beta[i], code[i], g)
-            objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)
+    in_parallel(
+        _certify_share,
+        launcher,
+        n_parts,
+        grams,
+        beta,
+        sq_norm,
+        l1,
+        l2,
+        positive,
+        n_parts,
+        code,
+        objective,
+        gap,
+    )
+
+
+@inner
+def _certify_share(
+    t: int,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l1: float,
+    l2: float,
+    positive: bool,
+    n_parts: int,
+    code: Array,
+    objective: Array,
+    gap: Array,
+) -> None:
+    g = np.empty(beta.shape[1], beta.dtype)
+    for i in range(t, len(code), n_parts):
+        G = grams[min(i, len(grams) - 1)]
+        residual(G, beta[i], code[i], g)
+        objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from somf.kernels.cpu.certificate import certificate, largest_coordinate, residual
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
 from somf.kernels.protocol import MAX_SWEEPS
 from somf.typing import Array
 
@@ -19,7 +19,7 @@ MAX_NEWTON_SUPPORT = 256
 """Nonzero coefficients of a code up to which a Newton step is tried; its cost is cubic in them."""
 
 
-@jit
+@inner
 def descend(
     G: Array,
     beta: Array,
@@ -70,7 +70,7 @@ def descend(
             break
 
 
-@jit
+@inner
 def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: float) -> None:
     """Minimise over the support with fixed signs; `a` and g = β − Gα are overwritten.
 
@@ -112,7 +112,7 @@ def _newton_step(G: Array, g: Array, a: Array, l1: float, l2: float, bound: floa
         support = support[: m - 1]
 
 
-@jit
+@inner
 def _solve(H: Array, x: Array, l2: float) -> bool:
     """Solve (H + l2 I) y = x by Cholesky, in place; only the lower half of H is read.
 

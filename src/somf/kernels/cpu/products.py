@@ -1,13 +1,11 @@
 """Matrix products and sums over features on the CPU, rows divided among threads."""
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
-from numba import prange
 
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
-from somf.kernels.cpu.jit import jit
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import SERIAL, in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
@@ -34,35 +32,50 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
 
 
 @region
-def _correlate(X: Array, D: Array, pieces: Array, edges: Array, parts: Array, beta: Array) -> None:
-    for t in prange(len(parts)):
-        factor = 0.0
-        for n in range(edges[t], edges[t + 1]):
-            start, stop = pieces[n, 0], pieces[n, 1]
-            add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
-            factor = 1.0
-        if factor == 0.0:
-            parts[t] = 0
-    if parts.size < MANY_ENTRIES:
-        _add_parts(parts, beta, 0, len(beta))
-    else:
-        for i in prange(len(beta)):
-            _add_parts(parts, beta, np.int64(i), np.int64(i + 1))
+def _correlate(
+    launcher: int, X: Array, D: Array, pieces: Array, edges: Array, parts: Array, beta: Array
+) -> None:
+    in_parallel(_correlate_share, launcher, len(parts), X, D, pieces, edges, parts)
+    _sum(launcher, parts, beta)
 
 
-@jit
-def _add_parts(parts: Array, total: Array, first: Any, last: Any) -> None:
-    """Set some rows of `total` to the sum of `parts`, in their order: rounding is reproducible."""
-    for i in range(first, last):
+@inner
+def _correlate_share(t: int, X: Array, D: Array, pieces: Array, edges: Array, parts: Array) -> None:
+    factor = 0.0
+    for n in range(edges[t], edges[t + 1]):
+        start, stop = pieces[n, 0], pieces[n, 1]
+        add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
+        factor = 1.0
+    if factor == 0.0:
+        _clear(parts[t])
+
+
+@inner
+def _clear(part: Array) -> None:
+    for i in range(len(part)):
+        for j in range(part.shape[1]):
+            part[i, j] = 0
+
+
+@inner
+def _sum(launcher: int, parts: Array, total: Array) -> None:
+    """Set `total` to the sum of `parts`, in their order: rounding is reproducible."""
+    is_large = parts.size >= MANY_ENTRIES
+    in_parallel(_sum_row, launcher if is_large else SERIAL, len(total), parts, total)
+
+
+@inner
+def _sum_row(i: int, parts: Array, total: Array) -> None:
+    for j in range(total.shape[1]):
+        total[i, j] = parts[0, i, j]
+    for t in range(1, len(parts)):
         for j in range(total.shape[1]):
-            total[i, j] = parts[0, i, j]
-        for t in range(1, len(parts)):
-            for j in range(total.shape[1]):
-                total[i, j] += parts[t, i, j]
+            total[i, j] += parts[t, i, j]
 
 
 @region
 def _correlate_sparse(
+    launcher: int,
     indptr: Array,
     indices: Array,
     data: Array,
@@ -72,15 +85,39 @@ def _correlate_sparse(
     parts: Array,
     beta: Array,
 ) -> None:
-    for t in prange(len(parts)):
-        parts[t] = 0
-        for n in range(edges[t], edges[t + 1]):
-            for feature in range(pieces[n, 0], pieces[n, 1]):
-                for entry in range(indptr[feature], indptr[feature + 1]):
-                    sample, value = indices[entry], data[entry]
-                    for j in range(D.shape[1]):
-                        parts[t, sample, j] += value * D[feature, j]
-    _add_parts(parts, beta, 0, len(beta))
+    in_parallel(
+        _correlate_sparse_share,
+        launcher,
+        len(parts),
+        indptr,
+        indices,
+        data,
+        D,
+        pieces,
+        edges,
+        parts,
+    )
+    _sum(launcher, parts, beta)
+
+
+@inner
+def _correlate_sparse_share(
+    t: int,
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    D: Array,
+    pieces: Array,
+    edges: Array,
+    parts: Array,
+) -> None:
+    _clear(parts[t])
+    for n in range(edges[t], edges[t + 1]):
+        for feature in range(pieces[n, 0], pieces[n, 1]):
+            for entry in range(indptr[feature], indptr[feature + 1]):
+                sample, value = indices[entry], data[entry]
+                for j in range(D.shape[1]):
+                    parts[t, sample, j] += value * D[feature, j]
 
 
 def gram(D: Array, rows: Slices) -> Array:
@@ -95,21 +132,20 @@ def gram(D: Array, rows: Slices) -> Array:
 
 
 @region
-def _gram(D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None:
-    for t in prange(len(parts)):
-        factor = 0.0
-        for n in range(edges[t], edges[t + 1]):
-            D_t = D[pieces[n, 0] : pieces[n, 1]]
-            add_gram(D_t, factor, parts[t])
-            factor = 1.0
-        if factor == 0.0:
-            parts[t] = 0
-    if parts.size < MANY_ENTRIES:
-        _add_parts(parts, G, 0, len(G))
-    else:
-        for i in prange(len(G)):
-            _add_parts(parts, G, np.int64(i), np.int64(i + 1))
+def _gram(launcher: int, D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None:
+    in_parallel(_gram_share, launcher, len(parts), D, pieces, edges, parts)
+    _sum(launcher, parts, G)
     mirror(G)
+
+
+@inner
+def _gram_share(t: int, D: Array, pieces: Array, edges: Array, parts: Array) -> None:
+    factor = 0.0
+    for n in range(edges[t], edges[t + 1]):
+        add_gram(D[pieces[n, 0] : pieces[n, 1]], factor, parts[t])
+        factor = 1.0
+    if factor == 0.0:
+        _clear(parts[t])
 
 
 def combine(weights: Array, grams: Array) -> Array:
@@ -125,12 +161,16 @@ def combine(weights: Array, grams: Array) -> Array:
 
 
 @region
-def _combine(weights: Array, grams: Array, n_parts: int, combined: Array) -> None:
+def _combine(launcher: int, weights: Array, grams: Array, n_parts: int, combined: Array) -> None:
+    in_parallel(_combine_share, launcher, n_parts, weights, grams, n_parts, combined)
+
+
+@inner
+def _combine_share(t: int, weights: Array, grams: Array, n_parts: int, combined: Array) -> None:
     n_columns = grams.shape[1]
-    for t in prange(n_parts):
-        start, stop = n_columns * t // n_parts, n_columns * (t + 1) // n_parts
-        if stop > start:
-            add_product(weights, False, grams[:, start:stop], 0.0, combined[:, start:stop])
+    start, stop = n_columns * t // n_parts, n_columns * (t + 1) // n_parts
+    if stop > start:
+        add_product(weights, False, grams[:, start:stop], 0.0, combined[:, start:stop])
 
 
 def squared_norms(X: Matrix, rows: Slices) -> Array:
@@ -147,20 +187,27 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
 
 
 @region
-def _square(X: Array, pieces: Array, edges: Array, parts: Array, total: Array) -> None:
-    for t in prange(len(parts)):
-        for i in range(len(X)):
-            row_total = X.dtype.type(0)
-            for n in range(edges[t], edges[t + 1]):
-                row = X[i, pieces[n, 0] : pieces[n, 1]]
-                for j in range(len(row)):
-                    row_total += row[j] * row[j]
-            parts[t, 0, i] = row_total
-    _add_parts(parts, total, 0, len(total))
+def _square(
+    launcher: int, X: Array, pieces: Array, edges: Array, parts: Array, total: Array
+) -> None:
+    in_parallel(_square_share, launcher, len(parts), X, pieces, edges, parts)
+    _sum(launcher, parts, total)
+
+
+@inner
+def _square_share(t: int, X: Array, pieces: Array, edges: Array, parts: Array) -> None:
+    for i in range(len(X)):
+        row_total = X.dtype.type(0)
+        for n in range(edges[t], edges[t + 1]):
+            row = X[i, pieces[n, 0] : pieces[n, 1]]
+            for j in range(len(row)):
+                row_total += row[j] * row[j]
+        parts[t, 0, i] = row_total
 
 
 @region
 def _square_sparse(
+    launcher: int,
     indptr: Array,
     indices: Array,
     data: Array,
@@ -169,11 +216,19 @@ def _square_sparse(
     parts: Array,
     total: Array,
 ) -> None:
-    for t in prange(len(parts)):
-        for n in range(edges[t], edges[t + 1]):
-            for entry in range(indptr[pieces[n, 0]], indptr[pieces[n, 1]]):
-                parts[t, 0, indices[entry]] += data[entry] * data[entry]
-    _add_parts(parts, total, 0, len(total))
+    in_parallel(
+        _square_sparse_share, launcher, len(parts), indptr, indices, data, pieces, edges, parts
+    )
+    _sum(launcher, parts, total)
+
+
+@inner
+def _square_sparse_share(
+    t: int, indptr: Array, indices: Array, data: Array, pieces: Array, edges: Array, parts: Array
+) -> None:
+    for n in range(edges[t], edges[t + 1]):
+        for entry in range(indptr[pieces[n, 0]], indptr[pieces[n, 1]]):
+            parts[t, 0, indices[entry]] += data[entry] * data[entry]
 
 
 def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
@@ -188,15 +243,57 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
 
 
 @region
-def _accumulate(B: Array, X: Array, code: Array, decay: float, pieces: Array, edges: Array) -> None:
-    for t in prange(len(edges) - 1):
-        for n in range(edges[t], edges[t + 1]):
-            start, stop = pieces[n, 0], pieces[n, 1]
-            add_product(X[:, start:stop], True, code, decay, B[start:stop])
+def _accumulate(
+    launcher: int,
+    B: Array,
+    X: Array,
+    code: Array,
+    decay: float,
+    pieces: Array,
+    edges: Array,
+) -> None:
+    in_parallel(_accumulate_share, launcher, len(edges) - 1, B, X, code, decay, pieces, edges)
+
+
+@inner
+def _accumulate_share(
+    t: int, B: Array, X: Array, code: Array, decay: float, pieces: Array, edges: Array
+) -> None:
+    for n in range(edges[t], edges[t + 1]):
+        start, stop = pieces[n, 0], pieces[n, 1]
+        add_product(X[:, start:stop], True, code, decay, B[start:stop])
 
 
 @region
 def _accumulate_sparse(
+    launcher: int,
+    B: Array,
+    indptr: Array,
+    indices: Array,
+    data: Array,
+    code: Array,
+    decay: float,
+    pieces: Array,
+    edges: Array,
+) -> None:
+    in_parallel(
+        _accumulate_sparse_share,
+        launcher,
+        len(edges) - 1,
+        B,
+        indptr,
+        indices,
+        data,
+        code,
+        decay,
+        pieces,
+        edges,
+    )
+
+
+@inner
+def _accumulate_sparse_share(
+    t: int,
     B: Array,
     indptr: Array,
     indices: Array,
@@ -207,15 +304,14 @@ def _accumulate_sparse(
     edges: Array,
 ) -> None:
     factor = B.dtype.type(decay)
-    for t in prange(len(edges) - 1):
-        for n in range(edges[t], edges[t + 1]):
-            for feature in range(pieces[n, 0], pieces[n, 1]):
+    for n in range(edges[t], edges[t + 1]):
+        for feature in range(pieces[n, 0], pieces[n, 1]):
+            for j in range(code.shape[1]):
+                B[feature, j] *= factor
+            for entry in range(indptr[feature], indptr[feature + 1]):
+                sample, value = indices[entry], data[entry]
                 for j in range(code.shape[1]):
-                    B[feature, j] *= factor
-                for entry in range(indptr[feature], indptr[feature + 1]):
-                    sample, value = indices[entry], data[entry]
-                    for j in range(code.shape[1]):
-                        B[feature, j] += value * code[sample, j]
+                    B[feature, j] += value * code[sample, j]
 
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
@@ -229,15 +325,21 @@ def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
 
 @region
 def _atom_norms(
-    D: Array, pieces: Array, edges: Array, mu: float, parts: Array, norms: Array
+    launcher: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array, norms: Array
 ) -> None:
-    for t in prange(len(parts)):
-        for n in range(edges[t], edges[t + 1]):
-            for row in range(pieces[n, 0], pieces[n, 1]):
-                for j in range(D.shape[1]):
-                    entry = D[row, j]
-                    parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
-    _add_parts(parts, norms, 0, len(norms))
+    in_parallel(_atom_norms_share, launcher, len(parts), D, pieces, edges, mu, parts)
+    _sum(launcher, parts, norms)
+
+
+@inner
+def _atom_norms_share(
+    t: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array
+) -> None:
+    for n in range(edges[t], edges[t + 1]):
+        for row in range(pieces[n, 0], pieces[n, 1]):
+            for j in range(D.shape[1]):
+                entry = D[row, j]
+                parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
 
 
 def by_rows(A: Array) -> Array:

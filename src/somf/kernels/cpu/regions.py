@@ -13,15 +13,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
-import numpy as np
-from numba import get_num_threads, prange, set_num_threads
+from numba import get_num_threads, set_num_threads
 from numba.np.ufunc import parallel
 
 from somf.kernels.cpu.jit import jit
-from somf.typing import Array
+from somf.kernels.cpu.parallel import SERIAL, launcher
 
 logger = logging.getLogger("somf")
 
@@ -32,22 +30,13 @@ SPIN_COUNT = "10000"
 """Some thirty microseconds, which is longer than Python takes from one region to the next."""
 
 
-def _first_region(counts: Array) -> None:
-    for i in prange(len(counts)):
-        counts[i] += 1
-
-
-_count = jit(_first_region, parallel=True)
-"""The smallest region there is, by which Numba's threads are started."""
-
-
 class _Pool:
     """What is known of Numba's thread pool in this process."""
 
     def __init__(self) -> None:
         # A signal handler that computes may interrupt the thread that holds the lock.
         self.lock, self.settings = threading.RLock(), threading.local()
-        self.is_started, self.is_usable = False, True
+        self.launcher, self.is_usable = SERIAL, True
 
     def use(self, n_threads: int) -> None:
         """Set how many threads a region of this Python thread has, unless it was the last setting.
@@ -79,10 +68,9 @@ class _Pool:
         if not is_set:
             os.environ[SPIN_SETTING] = SPIN_COUNT
         try:
-            _count(np.zeros(1))
-            self.is_started = True
+            self.launcher = launcher()
         except ValueError:  # Numba finds no threading layer
-            self.is_started, self.is_usable = True, False
+            self.is_usable = False
             logger.info("Numba has no threading layer here, so that kernels run on one thread")
         finally:
             if not is_set:
@@ -106,45 +94,29 @@ if hasattr(os, "register_at_fork"):
 
 
 def region(function: Callable[..., None]) -> Callable[..., None]:
-    """Compile a function whose loops over `prange` are shared by threads.
+    """Compile a function that runs loops by `in_parallel`.
 
     Parameters
     ----------
     function : callable
-        Writes its results into its arguments.
+        Takes a launcher, and then its arguments, into which it writes its results.
 
     Returns
     -------
-    launch : callable
-        Takes the number of threads, and then the arguments. On one thread nothing is launched.
+    run : callable
+        Takes the number of threads instead of the launcher.
     """
-    serial = jit(function)
-    shared = jit(_twin(function), parallel=True)
+    compiled = jit(function)
 
-    def launch(n_threads: int, *arguments: Any) -> None:
-        if n_threads == 1 or not _pool.is_usable:
-            serial(*arguments)
-            return
-        with _pool.lock:
-            if not _pool.is_started:
-                _pool.start()
-            if _pool.is_usable:
-                _pool.use(n_threads)
-                shared(*arguments)
-                return
-        serial(*arguments)
+    def run(n_threads: int, *arguments: Any) -> None:
+        if n_threads > 1 and _pool.is_usable:
+            with _pool.lock:
+                if _pool.launcher == SERIAL:
+                    _pool.start()
+                if _pool.is_usable:
+                    _pool.use(n_threads)
+                    compiled(_pool.launcher, *arguments)
+                    return
+        compiled(SERIAL, *arguments)
 
-    return launch
-
-
-def _twin(function: Any) -> FunctionType:
-    """Return the same function by another name: Numba's cache goes by the name."""
-    twin = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    twin.__qualname__ = f"{function.__qualname__}_parallel"
-    return twin
+    return run
