@@ -3,11 +3,14 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
-from somf.algorithm.schedule import STRONGEST
+from somf.algorithm.schedule import STRONGEST, TOP
 from somf.penalties import AtomBall, CodePenalty
 
 AUTO = "auto"
-"""The value of `alpha` and `reduction` that leaves the choice to somf."""
+"""The value of a parameter that leaves the choice to somf."""
+
+AUTO_LEARNING_RATE = 0.85
+"""v where `learning_rate` is "auto". It was the best constant on nearly all of eleven data sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +27,10 @@ class Config:
         𝒞, the set that every atom is in.
     reduction : float or "auto"
         r ≥ 1.
-    code_estimator : {"averaged", "masked", "exact"}
+    code_estimator : {"auto", "averaged", "masked", "exact"}
     masks : {"blocks", "bernoulli"}
     surrogate : {"online", "incremental"}
-    learning_rate : float
+    learning_rate : float or "auto"
         v in (3/4, 1).
     code_tol : float
         Relative duality gap of the codes of an iteration.
@@ -41,7 +44,7 @@ class Config:
     code_estimator: str
     masks: str
     surrogate: str
-    learning_rate: float
+    learning_rate: float | str
     code_tol: float
     device: str
 
@@ -59,7 +62,22 @@ class Config:
     @property
     def estimator_in_use(self) -> str:
         """The code estimator; without subsampling they all are OMF, and none needs a memory."""
-        return "masked" if self.reduction == 1.0 else self.code_estimator
+        if self.reduction == 1.0:
+            return "masked"
+        if self.code_estimator == AUTO:
+            return "masked" if self.reduction == AUTO else "averaged"
+        return self.code_estimator
+
+    @property
+    def exponent(self) -> float:
+        """The exponent v of the weights of samples."""
+        is_auto = isinstance(self.learning_rate, str)
+        return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
+
+    @property
+    def last_rung(self) -> int:
+        """The rung of the ladder that a fit ends on; 0 if it does not climb."""
+        return TOP if self.reduction == AUTO else 0
 
     @property
     def remembers_samples(self) -> bool:

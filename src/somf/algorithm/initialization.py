@@ -73,7 +73,7 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
         n_iter=0,
         n_samples_seen=0,
         n_averaged=0,
-        n_halvings=0,
+        rung=0,
         permutation=masks.permutation,
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),

@@ -1,24 +1,59 @@
-"""``reduction="auto"``: when the reduction is lowered.
+"""``reduction="auto"``: how many features an iteration looks at, and how many it updates.
 
-How much time subsampling saves is known. What it costs is measured: a *probe* codes the samples of
-a minibatch twice, from all features and from those of a mask alone. The relative difference of the
-two objectives tells how far above the best objective the fit would stall.
+An iteration may code samples from a part of the features and update that part of the atoms, code
+them from all features and update a part, or do both with all features. These are the rungs of a
+ladder, from the cheapest to the most exact. A fit begins on the cheapest rung that is good enough
+and climbs when codes or atoms stop improving.
 
-The first probe decides whether features are subsampled at all. It pays where features are
-redundant, as the channels of a scene are, so that codes from a few of them are nearly as good.
-Later probes halve the reduction whenever the difference exceeds a tolerance. The tolerance shrinks
-with the number of samples seen, so that in the end nothing keeps the atoms away from a stationary
-point.
+How much time a rung saves is known. What codes from a part of the features cost is measured: a
+*probe* codes the samples of a minibatch twice, from all features and from those of a mask alone.
+The relative difference of the two objectives tells how far above the best objective the fit would
+stall. It is small where features are redundant, as the channels of a scene are. The difference that
+is tolerated shrinks with the number of samples seen, so that in the end nothing keeps the atoms
+away from a stationary point.
 """
 
-import math
+from typing import NamedTuple
 
-STRONGEST = 12.0
-"""The reduction with which a fit begins, if it subsamples features."""
+
+class Rung(NamedTuple):
+    """A way to do an iteration.
+
+    Attributes
+    ----------
+    code_estimator : str
+        ``"masked"`` codes samples from the features of the mask, ``"exact"`` from all of them.
+    reduction : float
+        One feature in so many is in the mask, and is updated.
+    """
+
+    code_estimator: str
+    reduction: float
+
+
+LADDER = (
+    Rung("masked", 12.0),
+    Rung("masked", 6.0),
+    Rung("masked", 3.0),
+    Rung("exact", 4.0),
+    Rung("exact", 1.0),
+)
+"""From the cheapest to the most exact."""
+
+STRONGEST = LADDER[0].reduction
+"""The reduction with which a fit begins, if codes from so few features are good enough."""
+
+PARTIAL = 3
+"""The rung on which codes are exact and a part of the atoms is updated."""
+
+TOP = len(LADDER) - 1
+"""The rung on which an iteration looks at everything."""
+
+LARGE_UPDATE = 2**26
+"""p k², for which the update of the dictionary is worth to be cut into parts."""
 
 TOLERANCE = 0.0025
-"""Relative difference of the objectives that is tolerated at first. The objective of a fit stalls
-at two or three times that above the best."""
+"""Relative difference of the objectives that is tolerated at first."""
 
 TOLERANT_SAMPLES = 1000
 """Samples after which the tolerance begins to shrink."""
@@ -45,12 +80,11 @@ def tolerance(n_samples_seen: int) -> float:
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)
 
 
-def lowered(reduction: float, n_halvings: int) -> float:
-    """Return a reduction after some halvings: 1 instead of anything below 2.
+def next_rung(rung: int, n_features: int, n_components: int, batch_size: int) -> int:
+    """Return the rung above another one.
 
-    Between 1 and 2 every other mask would be all features.
+    To update a part of the atoms pays where the update takes longer than the codes: if there are
+    more atoms than samples in a minibatch, and many features.
     """
-    if n_halvings == 0:
-        return reduction
-    halved = math.ldexp(reduction, -n_halvings)
-    return halved if halved >= 2.0 else 1.0
+    is_large = n_features * n_components**2 >= LARGE_UPDATE and batch_size <= n_components
+    return TOP if rung + 1 == PARTIAL and not is_large else rung + 1

@@ -13,9 +13,22 @@ from somf.algorithm.regression import (
     Regression,
     gram_cache_for,
 )
-from somf.algorithm.schedule import MASKS_PER_PROBE, is_probe, lowered, tolerance
+from somf.algorithm.schedule import (
+    LADDER,
+    MASKS_PER_PROBE,
+    PARTIAL,
+    TOP,
+    is_probe,
+    next_rung,
+    tolerance,
+)
 from somf.algorithm.state import State
-from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, Surrogate
+from somf.algorithm.surrogate import (
+    Forgetting,
+    IncrementalSurrogate,
+    OnlineSurrogate,
+    Surrogate,
+)
 from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
@@ -35,12 +48,19 @@ class Solver:
     config : Config
     state : State
         On the device of the configuration. Changed by every step.
+
+    Attributes
+    ----------
+    forgetting : Forgetting
+        Its window may be changed between steps.
     """
 
     def __init__(self, config: Config, state: State) -> None:
         self.config, self.state = config, state
         self.kernels = kernels_for(config.device)
+        self.forgetting = Forgetting(config.exponent)
         self._unchecked: list[Array] = []
+        self._objectives: list[float] = []
         self._last_code: Array | None = None
         self._assemble()
 
@@ -48,14 +68,18 @@ class Solver:
         """Create the parts of an iteration, for the blocks that the state has now."""
         config, state, kernels = self.config, self.state, self.kernels
         masks = self.masks = masks_for(config, len(state.D), state.seed)
-        if self.sees_all_features:
+        if state.rung == TOP:
             masks.unite()
         self.gram_cache = gram_cache_for(config, state, kernels, masks)
         self.regression = Regression(
-            config.estimator_in_use, config.learning_rate, state, kernels, self.gram_cache
+            "exact" if state.rung == PARTIAL else config.estimator_in_use,
+            config.exponent,
+            state,
+            kernels,
+            self.gram_cache,
         )
         self.surrogate: Surrogate = (
-            OnlineSurrogate(state, kernels, config.learning_rate)
+            OnlineSurrogate(state, kernels, self.forgetting)
             if config.surrogate == "online"
             else IncrementalSurrogate(state, kernels)
         )
@@ -77,8 +101,8 @@ class Solver:
 
     def _iterate(self, X: Matrix, slots: Ints | None) -> None:
         state = self.state
-        if self.config.reduction == AUTO and self.reduction > 1.0 and is_probe(state.n_iter):
-            self._lower_reduction(X)
+        if self.config.reduction == AUTO and state.rung < PARTIAL and is_probe(state.n_iter):
+            self._probe(X)
         memory = None if slots is None else state.memory
 
         subset = self.masks.draw(state.n_iter, self.reduction)
@@ -121,30 +145,54 @@ class Solver:
     @property
     def reduction(self) -> float:
         """The reduction of the next iteration."""
-        return lowered(self.masks.reduction, self.state.n_halvings)
+        if self.config.reduction != AUTO:
+            return self.masks.reduction
+        return min(LADDER[self.state.rung].reduction, self.masks.reduction)
 
-    @property
-    def sees_all_features(self) -> bool:
-        """Whether the reduction has been lowered to 1."""
-        return self.state.n_halvings > 0 and self.reduction == 1.0
+    def _probe(self, X: Matrix) -> None:
+        """Climb the ladder until codes from a part of the features are good enough.
 
-    def _lower_reduction(self, X: Matrix) -> None:
-        """Halve the reduction until codes from a part of the features are good enough.
-
-        The first probe chooses between the strongest reduction and none: nothing in between was
-        reliably faster. Without a penalty, codes from a part fit the noise of that part.
+        Without a penalty, codes from a part fit the noise of that part.
         """
-        state, before = self.state, self.reduction
-        tolerated = tolerance(state.n_samples_seen)
-        give_up = self.config.penalty.alpha == 0
-        while self.reduction > 1.0 and (give_up or self.extra_cost(X, tolerated) > tolerated):
-            state.n_halvings += 1
-            give_up = give_up or state.n_iter == 0
-        if self.reduction < before:
-            logger.info("reduction %.3g from iteration %d on", self.reduction, state.n_iter)
-        if self.reduction == 1.0:
+        tolerated = tolerance(self.state.n_samples_seen)
+        while self.state.rung < PARTIAL and (
+            self.config.penalty.alpha == 0 or self.extra_cost(X, tolerated) > tolerated
+        ):
+            self.climb(X.shape[0])
+        if self.state.n_iter == 0:
+            self._log_rung()
+
+    def climb(self, batch_size: int) -> bool:
+        """Look at more features, or update more of them, from the next iteration on.
+
+        Parameters
+        ----------
+        batch_size : int
+
+        Returns
+        -------
+        has_climbed : bool
+            False if iterations look at everything already.
+        """
+        state = self.state
+        if state.rung >= self.config.last_rung:
+            return False
+        state.rung = next_rung(state.rung, len(state.D), len(state.C), batch_size)
+        if state.rung == TOP:
             state.forget_blocks(keeps_codes=self.surrogate.needs_old_codes)
-            self._assemble()
+        self._assemble()
+        if state.n_iter > 0:
+            self._log_rung()
+        return True
+
+    def _log_rung(self) -> None:
+        rung = LADDER[self.state.rung]
+        logger.info(
+            "from iteration %d on: %s codes, reduction %g",
+            self.state.n_iter,
+            rung.code_estimator,
+            rung.reduction,
+        )
 
     def extra_cost(self, X: Matrix, precision: float) -> float:
         """Return by how much codes from a mask cost more than those from all features.
@@ -189,6 +237,7 @@ class Solver:
         objectives, self._unchecked = self._unchecked, []
         if not objectives:
             return
+        sizes = [len(objective) for objective in objectives]
         if len(objectives) > 1:
             objectives = [self.kernels.concatenate(objectives, axis=0)]
         objective = to_host(objectives[0])
@@ -197,6 +246,17 @@ class Solver:
             raise ScaleError(
                 "The objective overflows", objective.dtype, "X is too large. Scale it down."
             )
+        parts = [objective] if len(sizes) == 1 else np.split(objective, np.cumsum(sizes)[:-1])
+        self._objectives += [float(part.sum(dtype=np.float64)) for part in parts]
+
+    def take_objectives(self) -> list[float]:
+        """Return the sum over every minibatch since the last call of the objective of its codes.
+
+        These are codes on the atoms before the minibatch was learned from.
+        """
+        self.check()
+        taken, self._objectives = self._objectives, []
+        return taken
 
     def check_result(self) -> None:
         """Raise ScaleError if atoms have overflowed, or if codes were too small to update them."""

@@ -14,7 +14,7 @@ from somf.typing import Array, Ints
 ON_DEVICE = ("D", "B", "C", "norms", "grams", "aged_grams", "last_used", "n_users")
 """Arrays of `State` that are on the device."""
 
-COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "n_halvings")
+COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung")
 """Numbers of `State`."""
 
 
@@ -29,8 +29,8 @@ class State:
     n_samples_seen : int
     n_averaged : int
         Visits of remembered samples since their averages began.
-    n_halvings : int
-        How often the reduction has been halved.
+    rung : int
+        Where on the ladder of ``reduction="auto"`` the fit is (see `somf.algorithm.schedule`).
     permutation : ndarray of shape (p,) or None
         The feature at each row; None is the order of the data.
     D : ndarray of shape (p, k)
@@ -57,7 +57,7 @@ class State:
     n_iter: int
     n_samples_seen: int
     n_averaged: int
-    n_halvings: int
+    rung: int
     permutation: Ints | None
     D: Array
     B: Array
@@ -137,5 +137,6 @@ class State:
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
-        counters = {"n_halvings": 0} | counters  # absent in files of older versions
+        counters = {"rung": 0} | counters  # absent in files of older versions
+        counters.pop("n_halvings", None)  # the rung in those files, of another ladder
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from somf.algorithm.config import AUTO, Config
+from somf.algorithm.config import Config
 from somf.algorithm.masks import masks_for
-from somf.algorithm.schedule import lowered
+from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
 from somf.typing import Array, Ints
 
@@ -42,14 +42,14 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
     if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
         raise ValueError("its counters are negative or too large")
-    if state.n_halvings > (config.strongest_reduction if config.reduction == AUTO else 0):
-        raise ValueError(f"its reduction has been halved {state.n_halvings} times")
+    if state.rung > config.last_rung:
+        raise ValueError(f"its reduction is on rung {state.rung} of the ladder")
     masks = masks_for(config, n_features, state.seed)
     order = masks.permutation
     features = None if order is None else [order[block] for block in masks.blocks]
     if not _is_permutation_of_blocks(state.permutation, features):
         raise ValueError("the permutation of its state is not that of its seed")
-    is_united = state.n_halvings > 0 and lowered(masks.reduction, state.n_halvings) == 1.0
+    is_united = state.rung == TOP
     n_blocks = 1 if is_united else len(masks.blocks)
     averages = config.estimator_in_use == "averaged" and not is_united
     per_gram = n_blocks if config.masks == "blocks" else config.n_components**2

@@ -4,6 +4,8 @@ The surrogate of the objective is ½ tr(DᵀD C) − tr(DᵀB). Multiplying both
 changes nothing, so sums serve as well as averages.
 """
 
+import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -37,6 +39,35 @@ class Surrogate(Protocol):
         ...
 
 
+@dataclass
+class Forgetting:
+    """How fast the past fades: after t samples a new one has the weight max(t^−v, 1 / window).
+
+    Attributes
+    ----------
+    learning_rate : float
+        v.
+    window : float
+        Samples, roughly, that an average remembers at most. Codes from long ago are codes on bad
+        atoms; an average over few codes is noisy.
+    """
+
+    learning_rate: float
+    window: float = math.inf
+
+    def weight(self, n_samples_seen: int, batch_size: int) -> float:
+        """Return w = 1 − Π (1 − weight of the sample) over the samples of a minibatch.
+
+        This is the weight of the batch as a whole if its samples had come one by one, so that
+        results depend as little as possible on how a stream is cut.
+        """
+        floor = 1.0 / self.window
+        if (n_samples_seen + 1.0) ** -self.learning_rate <= floor:
+            return -math.expm1(batch_size * math.log1p(-floor)) if floor < 1.0 else 1.0
+        s = np.arange(n_samples_seen + 1.0, n_samples_seen + batch_size + 1.0)
+        return 1.0 - float((1.0 - np.maximum(s**-self.learning_rate, floor)).prod())
+
+
 class OnlineSurrogate:
     """The paper's: an average over the stream in which old codes fade with weights w.
 
@@ -44,19 +75,18 @@ class OnlineSurrogate:
     ----------
     state : State
     kernels : Kernels
-    learning_rate : float
-        v.
+    forgetting : Forgetting
     """
 
     needs_old_codes = False
 
-    def __init__(self, state: State, kernels: Kernels, learning_rate: float) -> None:
-        self.state, self.kernels, self.learning_rate = state, kernels, learning_rate
+    def __init__(self, state: State, kernels: Kernels, forgetting: Forgetting) -> None:
+        self.state, self.kernels, self.forgetting = state, kernels, forgetting
 
     def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:  # noqa: ARG002 (protocol)
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         b = len(code)
-        w = minibatch_weight(self.state.n_samples_seen, b, self.learning_rate)
+        w = self.forgetting.weight(self.state.n_samples_seen, b)
         share = code * (w / b)
         self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
         self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
@@ -86,13 +116,3 @@ class IncrementalSurrogate:
         n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
         # An atom that no sample uses any more has nothing but rounding errors in B and C.
         self.kernels.clear_atoms(B, C, (n_users == 0) & (C.diagonal() != 0))
-
-
-def minibatch_weight(n_samples_seen: int, batch_size: int, learning_rate: float) -> float:
-    """Return w = 1 − Π (1 − s^−v) over the counts s of the samples of a minibatch.
-
-    This is the weight of the batch as a whole if its samples had come one by one, so that results
-    depend as little as possible on how a stream is cut.
-    """
-    s = np.arange(n_samples_seen + 1.0, n_samples_seen + batch_size + 1.0)
-    return 1.0 - float((1.0 - s**-learning_rate).prod())

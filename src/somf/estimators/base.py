@@ -71,15 +71,18 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
     atom_l1_ratio : float, default=0.0
         μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
-    reduction : float or "auto", default=4
+    reduction : float or "auto", default="auto"
         r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
-        of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 12 if codes from so few
-        features are good enough, else (and without a penalty) with 1, and lowers it to 1 during
-        the fit: the tolerated error shrinks with the number of samples seen.
-    code_estimator : {"averaged", "masked", "exact"}, default="averaged"
+        of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
+        and 3 at which codes from a part of the features are good enough, and lowers it during the
+        fit: the tolerated error shrinks with the number of samples seen. Where there is none (and
+        without a penalty) codes are exact; if there are more atoms than samples in a minibatch, a
+        quarter of the features is updated until that no longer helps.
+    code_estimator : {"auto", "averaged", "masked", "exact"}, default="auto"
         How codes are computed: from all masks under which the sample was seen so far (the paper),
         from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
-        the dictionary update is partial.
+        the dictionary update is partial. ``"auto"`` is ``"averaged"`` where `reduction` is a
+        number, and ``"masked"`` where it is ``"auto"``.
     masks : {"blocks", "bernoulli"}, default="blocks"
         Parts of the features: blocks that are drawn once and visited in random order, or a coin
         for every feature at every iteration, as in the paper, which is slower and, with averaged
@@ -88,12 +91,21 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         How past codes are averaged: with decaying weights (for streams, and for the first epochs
         on large data), or with exactly one contribution per sample (for many epochs on data whose
         codes fit into memory; converges to a much smaller stationarity gap).
-    learning_rate : float, default=0.92
-        v in (3/4, 1): after t samples a new one has the weight t^−v.
-    batch_size : int, default=50
-        Samples per iteration.
-    n_epochs : int, default=1
-        Passes of `fit` over the data.
+    learning_rate : float or "auto", default="auto"
+        v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
+        `fit` the average remembers 8,192 samples or half an epoch at most: codes on the bad atoms
+        of the beginning are forgotten. It remembers more when the objective stops improving.
+    batch_size : int or "auto", default="auto"
+        Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
+        1,024 on a GPU), with at least ten iterations in an epoch.
+    n_epochs : int, default=100
+        Passes of `fit` over the data, at most.
+    tol : float, default=5e-4
+        A fit ends when the objective of minibatches, before they are learned from, improves by less
+        than this fraction from one epoch to the next (or, with more than 262,144 samples, over
+        131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
+    patience : int, default=2
+        See `tol`.
     init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
         Initial atoms: random samples, random directions, or atoms that you have; always moved into
         the ball.
@@ -174,13 +186,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
-        reduction: float | Literal["auto"] = 4,
-        code_estimator: CodeEstimator = "averaged",
+        reduction: float | Literal["auto"] = "auto",
+        code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
         surrogate: SurrogateKind = "online",
-        learning_rate: float = 0.92,
-        batch_size: int = 50,
-        n_epochs: int = 1,
+        learning_rate: float | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        n_epochs: int = 100,
+        tol: float = 5e-4,
+        patience: int = 2,
         init: InitialAtoms | Array = "samples",
         positive_code: bool = False,
         positive_atoms: bool = False,
@@ -206,6 +220,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.n_epochs = n_epochs
+        self.tol = tol
+        self.patience = patience
         self.init = init
         self.positive_code = positive_code
         self.positive_atoms = positive_atoms

@@ -17,7 +17,7 @@ from somf.typing import Array
 Device: TypeAlias = Literal["cpu", "cuda"]
 """Values of `device`."""
 
-CodeEstimator: TypeAlias = Literal["averaged", "masked", "exact"]
+CodeEstimator: TypeAlias = Literal["auto", "averaged", "masked", "exact"]
 """Values of `code_estimator`."""
 
 MaskKind: TypeAlias = Literal["blocks", "bernoulli"]
@@ -67,15 +67,17 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
             _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
             _boolean(p, "positive_atoms"),
         ),
-        reduction=_reduction(p),
+        reduction=_real_or_auto(p, "reduction", "at least 1, or 'auto'", lambda x: x >= 1),
         code_estimator=_choice(p, "code_estimator", get_args(CodeEstimator)),
         masks=_choice(p, "masks", get_args(MaskKind)),
         surrogate=_choice(p, "surrogate", get_args(SurrogateKind)),
-        learning_rate=_real(
-            p, "learning_rate", "strictly between 0.75 and 1", lambda x: 0.75 < x < 1
+        learning_rate=_real_or_auto(
+            p, "learning_rate", "strictly between 0.75 and 1, or 'auto'", lambda x: 0.75 < x < 1
         ),
-        batch_size=_integer(p, "batch_size", 1),
+        batch_size=0 if _is_auto(p, "batch_size") else _integer(p, "batch_size", 1),
         n_epochs=_integer(p, "n_epochs", 1),
+        tol=_real(p, "tol", "at least 0", lambda x: x >= 0),
+        patience=_integer(p, "patience", 1),
         init=_init(p),
         code_tol=_real(p, "code_tol", "at least 0", lambda x: x >= 0),
         record_every=_integer(p, "record_every", 1) if p["record_every"] is not None else None,
@@ -123,28 +125,29 @@ def _boolean(params: Mapping[str, Any], name: str) -> bool:
 
 def _alpha(params: Mapping[str, Any]) -> float:
     """Return λ, or zero if it is still to be found."""
-    value = params["alpha"]
-    if not isinstance(value, str):
+    if not _is_auto(params, "alpha"):
         return _real(params, "alpha", "at least 0, or 'auto'", lambda x: x >= 0)
-    if value != AUTO:
-        raise ParameterError("alpha", "be a number or 'auto'", value)
     if params["l1_ratio"] == 0:
         raise ParameterError(
             "alpha",
             "be a number where l1_ratio is 0",
-            value,
+            AUTO,
             "Only an ℓ1 penalty decides how dense codes are.",
         )
     return 0.0
 
 
-def _reduction(params: Mapping[str, Any]) -> float | str:
-    value = params["reduction"]
-    if not isinstance(value, str):
-        return _real(params, "reduction", "at least 1, or 'auto'", lambda x: x >= 1)
-    if value != AUTO:
-        raise ParameterError("reduction", "be a number or 'auto'", value)
-    return value
+def _is_auto(params: Mapping[str, Any], name: str) -> bool:
+    value = params[name]
+    if isinstance(value, str) and value != AUTO:
+        raise ParameterError(name, "be a number or 'auto'", value)
+    return isinstance(value, str)
+
+
+def _real_or_auto(
+    params: Mapping[str, Any], name: str, rule: str, holds: Callable[[float], bool]
+) -> float | str:
+    return AUTO if _is_auto(params, name) else _real(params, name, rule, holds)
 
 
 def _code_density(params: Mapping[str, Any]) -> float | None:

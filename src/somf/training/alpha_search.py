@@ -57,6 +57,10 @@ PRECISION = 0.01
 """Relative precision of the search."""
 
 
+USUAL_EPOCHS = 5
+"""Epochs after which many fits have converged."""
+
+
 def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> TrainingConfig:
     """Return a configuration with λ found, if it is still to be found.
 
@@ -88,7 +92,8 @@ def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) 
     suitable = _trial(config.with_alpha(adjusted), states[1], loader, chosen, n_epochs, probe)
     # Another λ also changes the atoms, which was measured to double its effect on the density: half
     # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
-    share = n_epochs * len(chosen) / (config.n_epochs * len(ids))
+    expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
+    share = n_epochs * len(chosen) / (expected * len(ids))
     alpha = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(

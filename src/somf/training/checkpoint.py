@@ -79,11 +79,14 @@ class ResumePoint:
     progress : Progress
     alpha : float
         λ of the fit.
+    convergence : dict or None
+        See `Convergence.fields`; files of older versions have none.
     """
 
     state: State
     progress: Progress
     alpha: float
+    convergence: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -96,6 +99,8 @@ class CheckpointContents:
     progress : Progress
     alpha : float
         λ of the fit.
+    convergence : dict
+        See `Convergence.fields`.
     seen : ndarray of int, or None
         The samples seen so far, without repetition; None is all.
     """
@@ -103,6 +108,7 @@ class CheckpointContents:
     state: State
     progress: Progress
     alpha: float
+    convergence: dict[str, Any]
     seen: Ints | None
 
 
@@ -195,6 +201,7 @@ class CheckpointManager:
                 "n_unused": progress.n_unused,
                 "files": self.identity.files,
                 "epoch_hash": self.epoch_hash.fields(),
+                "convergence": contents.convergence,
             },
         )
         begin = perf_counter()
@@ -304,7 +311,7 @@ class CheckpointManager:
                 RuntimeWarning,
                 stacklevel=5,
             )
-        return ResumePoint(state, progress, model.alpha)
+        return ResumePoint(state, progress, model.alpha, model.fit.get("convergence"))
 
     def _check_start(self) -> None:
         """Make sure that a fit that starts again replaces nothing but checkpoints."""

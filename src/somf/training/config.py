@@ -10,6 +10,18 @@ from somf.algorithm.config import Config
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
+SAMPLES_PER_ATOM = 2
+"""Samples of a minibatch for every atom, where `batch_size` is "auto"."""
+
+BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
+"""The smallest and the largest batch size by device; a GPU is idle with small ones."""
+
+LARGEST_BATCH = 2**26
+"""Entries of a minibatch, at most, unless even the smallest one has more."""
+
+LEAST_STEPS = 10
+"""Iterations of an epoch, at least."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Config):
@@ -20,7 +32,14 @@ class TrainingConfig(Config):
     code_density : float or None
         The density of codes for which λ is still to be found (see `somf.training.alpha_search`);
         None if λ is known.
-    batch_size, n_epochs : int
+    batch_size : int
+        0 if it is still to be chosen (see `for_samples`).
+    n_epochs : int
+        At most.
+    tol : float
+        Relative improvement of the objective below which a fit has converged; 0 is never.
+    patience : int
+        Intervals without such an improvement after which it ends.
     init : {"samples", "random"} or ndarray of shape (n_components, n_features)
     record_every : int or None
         Samples between two records of the history; None is an epoch.
@@ -34,6 +53,8 @@ class TrainingConfig(Config):
     code_density: float | None
     batch_size: int
     n_epochs: int
+    tol: float
+    patience: int
     init: str | Array
     record_every: int | None
     n_threads: int | None
@@ -45,6 +66,28 @@ class TrainingConfig(Config):
     def with_alpha(self, alpha: float) -> Self:
         """Return the same with λ known."""
         return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
+
+    def for_samples(self, n_samples: int | None, n_features: int) -> Self:
+        """Return the same with a batch size that is a number.
+
+        Twice as many samples as atoms make the codes of a minibatch about as expensive as the
+        update of the dictionary. Smaller minibatches spend most of the time on the update, larger
+        ones learn later from what they have seen.
+
+        Parameters
+        ----------
+        n_samples : int or None
+            Samples of an epoch; None for a stream.
+        n_features : int
+        """
+        if self.batch_size > 0:
+            return self
+        least, most = BATCH_SIZES[self.device]
+        size = min(max(SAMPLES_PER_ATOM * self.n_components, least), most)
+        size = min(size, max(LARGEST_BATCH // n_features, least))
+        if n_samples is not None:
+            size = min(size, max(1, n_samples // LEAST_STEPS))
+        return replace(self, batch_size=size)
 
     def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the floating type in which data of some type is worked on."""

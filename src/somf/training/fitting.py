@@ -19,6 +19,7 @@ from somf.training.alpha_search import resolve_alpha
 from somf.training.callbacks import Progress
 from somf.training.checkpoint import CheckpointManager, ResumePoint
 from somf.training.config import TrainingConfig
+from somf.training.convergence import Convergence
 from somf.training.identity import FitIdentity
 from somf.training.loop import Loop, ValidationSet
 from somf.training.minibatches import one_pass
@@ -91,6 +92,7 @@ def _fit(
             if resumed is not None:
                 seed = resumed.state.seed
             split = hold_out(source, validation, seed)
+            config = config.for_samples(len(split.ids), source.shape[1])
             stack.enter_context(threads(config.n_threads))
             stack.enter_context(kernels_for(config.device).explain_out_of_memory())
             callbacks = list(config.callbacks)
@@ -104,10 +106,22 @@ def _fit(
                 config = config.with_alpha(resumed.alpha)
                 state = resumed.state.on_device(kernels_for(config.device))
                 progress = resumed.progress
+            convergence = Convergence(config, len(split.ids))
+            if resumed is not None and resumed.convergence is not None:
+                convergence.restore(resumed.convergence, state.n_samples_seen)
             loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = _validation_set(config, source, state, split)
             loop = Loop(
-                config, state, loader, split.ids, held_out, callbacks, manager, progress, guard
+                config,
+                state,
+                loader,
+                split.ids,
+                held_out,
+                callbacks,
+                manager,
+                progress,
+                convergence,
+                guard,
             )
         return Fit(config, state, loop.run())
 
@@ -160,6 +174,7 @@ def partial_fit(
         if an error or Ctrl-C ends the pass: what was learned until then is kept.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
+    config = config.for_samples(None, source.shape[1])
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             config = resolve_alpha(config, source, ids, seed)

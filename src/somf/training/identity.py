@@ -24,6 +24,8 @@ SAMPLED_ENTRIES = 2**24
 
 MAY_DIFFER = {
     "n_epochs",  # more of them: the fit continues
+    "tol",  # a smaller one: likewise
+    "patience",
     "record_every",  # these decide what is shown, not what is learned
     "callbacks",
     "verbose",

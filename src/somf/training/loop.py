@@ -17,6 +17,7 @@ from somf.kernels.host import to_host
 from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointContents, CheckpointManager
 from somf.training.config import TrainingConfig
+from somf.training.convergence import Convergence
 from somf.training.minibatches import Minibatch, epochs
 from somf.training.signals import Interrupted, SignalGuard
 from somf.typing import History, Ints
@@ -51,6 +52,8 @@ class Loop:
     manager : CheckpointManager, optional
     progress : Progress
         A new one, or that of the checkpoint from which the fit resumes.
+    convergence : Convergence
+        Likewise.
     guard : SignalGuard
         Has been entered, and defers signals.
     """
@@ -65,15 +68,17 @@ class Loop:
         callbacks: Sequence[Callback],
         manager: CheckpointManager | None,
         progress: Progress,
+        convergence: Convergence,
         guard: SignalGuard,
     ) -> None:
         self.config, self.state, self.loader, self.ids = config, state, loader, ids
         self.validation, self.callbacks, self.manager = validation, callbacks, manager
-        self.progress, self.guard = progress, guard
+        self.progress, self.convergence, self.guard = progress, convergence, guard
         self.solver = Solver(config, state)
+        self.solver.forgetting.window = convergence.window
         self.record_every = config.record_every or len(ids)
         self.start = perf_counter() - progress.wall_seconds
-        self._is_resumed, self._is_over = state.n_iter > 0, False
+        self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned = config.n_epochs * len(ids)
         if state.n_samples_seen > progress.n_samples_planned:
             raise ParameterError(
@@ -83,7 +88,7 @@ class Loop:
             )
 
     def run(self) -> History:
-        """Fit until all epochs are done, or a callback ends the fit.
+        """Fit until the objective has converged, all epochs are done, or a callback ends the fit.
 
         Returns
         -------
@@ -107,7 +112,7 @@ class Loop:
             if self._is_resumed:
                 # Call the callbacks again: they may have ended the fit before.
                 self._is_resumed = False
-                self._is_over = self._should_stop() or self._is_done()
+                self._is_over = self._should_stop() or self._is_over or self._is_done()
             if not self._is_over:
                 self._learn()
             self.solver.check_result()
@@ -122,7 +127,7 @@ class Loop:
         return True
 
     def _learn(self) -> None:
-        """Learn from all minibatches that are left, or until a callback ends the fit."""
+        """Learn from all minibatches that are left, or until the fit is over."""
         minibatches = epochs(
             self.loader,
             self.ids,
@@ -141,7 +146,7 @@ class Loop:
                 self._step(minibatch, tick, is_first)
                 del minibatch  # its memory is for the next one
                 is_first = False
-                self._is_over = self._should_stop()
+                self._is_over = self._should_stop() or self.convergence.is_over
                 if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
                     self._write_checkpoint()
 
@@ -161,6 +166,8 @@ class Loop:
             tick += self._step_and_compile(minibatch)
         else:
             self.solver.step(minibatch.X, minibatch.ids)
+        if self.convergence.is_due(state.n_samples_seen):
+            self.convergence.conclude(self.solver)
         is_due = self._is_record_due()
         if is_due:
             self.solver.check()  # waits for a device, so that its time is counted
@@ -245,12 +252,13 @@ class Loop:
         """Write a checkpoint, if the fit has checkpoints; return a sentence about it."""
         if self.manager is None:
             return ""
-        self.solver.check()
+        self.convergence.add(self.solver)
         return self.manager.try_to_write(self._checkpoint_contents())
 
     def _checkpoint_contents(self) -> CheckpointContents:
         alpha = self.config.penalty.alpha
-        return CheckpointContents(self.state, self.progress, alpha, self._seen())
+        fields = self.convergence.fields()
+        return CheckpointContents(self.state, self.progress, alpha, fields, self._seen())
 
     @contextmanager
     def _checkpoint_on_error(self) -> Iterator[None]:

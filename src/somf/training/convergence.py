@@ -1,0 +1,129 @@
+"""How long to fit, and how much of the past to remember, decided by the objective of minibatches.
+
+Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
+estimate of the objective on new samples, and later epochs see the same samples again, so that their
+means can be compared. A fit is divided into intervals. When the mean over an interval is hardly
+below that of the interval before, a fit looks at more features; if it looks at all of them, it
+remembers more of the past, which averages out noise; if it remembers enough, it ends.
+"""
+
+import logging
+import math
+from typing import Any
+
+from somf.algorithm.config import AUTO
+from somf.algorithm.solver import Solver
+from somf.training.config import TrainingConfig
+
+logger = logging.getLogger("somf")
+
+FIRST_WINDOW = 8192.0
+"""Samples that the surrogate remembers at first."""
+
+SHARE_OF_EPOCH = 0.5
+"""Share of an epoch that it remembers at most: by then the code of a sample is about to be new."""
+
+LONGEST_EPOCH = 2**18
+"""Samples up to which an interval is an epoch."""
+
+INTERVAL = 2**17
+"""Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
+
+PLATEAU = 1e-3
+"""Relative improvement over an interval below which a fit looks at more, or remembers more."""
+
+
+class Convergence:
+    """Watches the objective of a fit.
+
+    Parameters
+    ----------
+    config : TrainingConfig
+    n_samples : int
+        Samples of an epoch.
+
+    Attributes
+    ----------
+    window : float
+        Samples that the surrogate remembers; infinite where `learning_rate` is a number.
+    is_over : bool
+        Whether the objective has stopped improving.
+    """
+
+    def __init__(self, config: TrainingConfig, n_samples: int) -> None:
+        self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
+        self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
+        self.largest_window = max(SHARE_OF_EPOCH * n_samples, 1.0)
+        is_auto = config.learning_rate == AUTO and config.surrogate == "online"
+        self.window = min(FIRST_WINDOW, self.largest_window) if is_auto else math.inf
+        self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
+        self.before: float | None = None  # the mean of the interval before
+        self.n_stalled = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the objective has stopped improving."""
+        return self.tol > 0 and self.n_stalled >= self.patience
+
+    def fields(self) -> dict[str, Any]:
+        """Return what `restore` needs; JSON can store it."""
+        window = self.window if math.isfinite(self.window) else None
+        names = ("tol", "first", "total", "before", "n_stalled")
+        return {name: getattr(self, name) for name in names} | {"window": window}
+
+    def restore(self, fields: dict[str, Any], n_samples_seen: int) -> None:
+        """Take over what `fields` has returned, or raise ValueError."""
+        before = None if fields["before"] is None else float(fields["before"])
+        window = math.inf if fields["window"] is None else float(fields["window"])
+        first, total, n_stalled = (
+            int(fields["first"]),
+            float(fields["total"]),
+            int(fields["n_stalled"]),
+        )
+        if not (0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
+            raise ValueError("its record of convergence is impossible")
+        self.first, self.total, self.before = first, total, before
+        self.n_stalled = n_stalled if fields["tol"] == self.tol else 0
+        self.window = min(window, self.largest_window) if math.isfinite(self.window) else math.inf
+
+    def add(self, solver: Solver) -> None:
+        """Add the objectives of the minibatches since the last call."""
+        for objective in solver.take_objectives():
+            self.total += objective
+
+    def is_due(self, n_samples_seen: int) -> bool:
+        """Return whether an interval is over."""
+        return n_samples_seen - self.first >= self.interval
+
+    def conclude(self, solver: Solver) -> None:
+        """End an interval: compare it with the one before, and change what must be changed."""
+        self.add(solver)
+        n_samples_seen = solver.state.n_samples_seen
+        mean, before = self.total / (n_samples_seen - self.first), self.before
+        self.first, self.total, self.before = n_samples_seen, 0.0, mean
+        if before is None:
+            return
+        improvement = (before - mean) / abs(before) if before != 0 else 0.0
+        if improvement < PLATEAU and solver.climb(self.batch_size):
+            self.before = None  # another part of the features, which cannot be compared
+        elif improvement < PLATEAU and math.isfinite(self.window) and not self._is_widest:
+            self.window = min(2.0 * self.window, self.largest_window)
+            logger.info("the surrogate remembers %.0f samples from now on", self.window)
+        elif improvement < self.tol:
+            self.n_stalled += 1
+        else:
+            self.n_stalled = 0
+        solver.forgetting.window = self.window
+        if self.is_over:
+            logger.info(
+                "stopping after %d samples: the objective improved by less than tol=%g in each of "
+                "the last %d intervals of %d samples",
+                n_samples_seen,
+                self.tol,
+                self.n_stalled,
+                self.interval,
+            )
+
+    @property
+    def _is_widest(self) -> bool:
+        return self.window >= self.largest_window
