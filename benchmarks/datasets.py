@@ -20,8 +20,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.scenes import in_memory, indian_pines_cube, split
+from benchmarks.scenes import N_TRAIN_COLUMNS, TRAIN_SHARE, in_memory, indian_pines_cube, split
 from somf import ImagePatches
+from somf.data import as_source
 from somf.typing import Array, Rows
 
 Problem: TypeAlias = Literal["DictionaryLearning", "NMF", "SparsePCA"]
@@ -87,7 +88,7 @@ def pixels() -> Dataset:
 def patches() -> Dataset:
     """Return patches of Indian Pines, 8 × 8 pixels and 200 channels; test patches lie beside."""
     cube = np.asarray(indian_pines_cube(), dtype=np.float32)
-    train, test = split(cube, 105, stride=3, size=8)
+    train, test = split(cube, N_TRAIN_COLUMNS, stride=3, size=8)
     chosen = np.sort(_order(train.shape[0])[:6000])
     X = train.rows(chosen)[_order(6000)]
     return Dataset("patches", X, in_memory(test), "DictionaryLearning", 100, 0.1)
@@ -157,6 +158,23 @@ def wide() -> Dataset:
     X = (X - X.mean(axis=1, keepdims=True)) / X.std(axis=1, keepdims=True)
     train, test = _shuffled(X - X.mean(axis=0), 40)
     return Dataset("short and wide", train, test, "SparsePCA", 10, 3e-5)
+
+
+def scenes(path: Path) -> Dataset:
+    """Return patches of AVIRIS scenes, 8 × 8 pixels; test patches lie beside those for training.
+
+    Parameters
+    ----------
+    path : Path
+        A ``.npy`` file of shape (scene, row, column, channel).
+    """
+    cubes = np.load(path, mmap_mode="r")
+    n_columns = round(TRAIN_SHARE * cubes.shape[2])
+    parts = [split(np.array(cube, dtype=np.float32), n_columns, stride=4, size=8) for cube in cubes]
+    train = as_source([train for train, _ in parts])
+    chosen = np.sort(_order(train.shape[0])[:10_000])
+    X, test = train.rows(chosen)[_order(10_000)], as_source([test for _, test in parts])
+    return Dataset("scenes", X, in_memory(test), "DictionaryLearning", 100, 0.1)
 
 
 DATASETS: dict[str, Callable[[], Dataset]] = {
