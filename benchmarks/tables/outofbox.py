@@ -132,11 +132,11 @@ def _sooner(row: Ends, clock: str) -> str:
 
 
 def _number(values: list[float]) -> str:
-    return f"{median(values):.4g}"
+    return f"{median(values):.5g}"
 
 
 def _seconds(values: list[float]) -> str:
-    return f"{median(values):.2f}"
+    return f"{median(values):.2g}" if median(values) < 10 else f"{median(values):.0f}"
 
 
 def _per_cent(share: float) -> str:
