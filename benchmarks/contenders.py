@@ -12,7 +12,6 @@ from time import perf_counter, process_time
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn import decomposition
 from sklearn.exceptions import ConvergenceWarning
 
@@ -222,7 +221,7 @@ class Spams:
     def __call__(self, data: Dataset, seed: int, judge: Judge) -> Run:
         """Fit for some epochs, and for fewer iterations, which gives the points before."""
         n = data.train.shape[0]
-        train = data.train.toarray() if sp.issparse(data.train) else data.train
+        train = data.train if isinstance(data.train, np.ndarray) else data.train.toarray()
         X = np.asfortranarray(train[np.random.default_rng(seed).permutation(n)].T)
         total = max(math.ceil(SPAMS_EPOCHS * n / self.batch_size), SPAMS_LEAST_ITERATIONS)
         run = Run()

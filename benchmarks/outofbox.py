@@ -5,8 +5,9 @@
 The data sets of `benchmarks.datasets`. A fit has k, λ and a seed; all else is left to the library.
 The result is the objective of somf on held-out samples against the time since the call of `fit`,
 wall time and CPU time of all threads. Compilation and the objective itself are not part of it.
-Libraries take turns with every seed. Results are written after each data set, so that `--data`
-measures some of them again and keeps the others. `--draw-only` draws the results that are there.
+Libraries take turns with every seed. Results are written after each data set. `--data` measures
+some data sets again and keeps the others, `--only-somf` keeps the peers, and `--draw-only` draws
+the results that are there.
 """
 
 import argparse
@@ -29,15 +30,28 @@ CLOCKS = ("wall_seconds", "cpu_seconds")
 """The clocks of a run."""
 
 
-def measure(data: Dataset, n_seeds: int) -> dict[str, Any]:
-    """Return what all libraries reach on a data set, and when somf reaches the same."""
+def measure(data: Dataset, n_seeds: int, known: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what all libraries reach on a data set, and when somf reaches the same.
+
+    Parameters
+    ----------
+    data : Dataset
+    n_seeds : int
+    known : dict, optional
+        An earlier result with as many seeds, whose peers are not measured again.
+    """
     judge, runs = Judge(data), defaultdict[str, list[Run]](list)
+    contenders = {"somf": fit_somf} if known else {"somf": fit_somf, **PEERS[data.problem]}
     begin, others = perf_counter(), seconds_of_others()
     for seed in range(n_seeds):
-        for name, fit in {"somf": fit_somf, **PEERS[data.problem]}.items():
+        for name, fit in contenders.items():
             runs[name].append(fit(data, seed, judge))
             print_run(data.name, name, runs[name][-1])
     busy = (seconds_of_others() - others) / (perf_counter() - begin) / (os.cpu_count() or 1)
+    libraries = known["libraries"] if known else {}
+    libraries |= {name: ends(found) for name, found in runs.items()}
+    for row in libraries.values():
+        row.update(reached(row["objective"], runs["somf"]))
     return {
         "shape": data.train.shape,
         "is sparse": bool(sp.issparse(data.train)),
@@ -46,22 +60,21 @@ def measure(data: Dataset, n_seeds: int) -> dict[str, Any]:
         "k": data.k,
         "alpha": data.alpha,
         "others": busy,
-        "libraries": {name: ends(found, runs["somf"]) for name, found in runs.items()},
-        "curves": {name: points(found[0]) for name, found in runs.items()},
+        "libraries": libraries,
+        "curves": (known["curves"] if known else {}) | {n: points(x[0]) for n, x in runs.items()},
     }
 
 
-def ends(runs: list[Run], ours: list[Run]) -> dict[str, list[Any]]:
-    """Return, for every seed, the result of a library, and when somf has reached its objective."""
-    found: dict[str, list[Any]] = {
-        "objective": [run.objective[-1] for run in runs],
-        "density": [run.density for run in runs],
-    }
-    for clock in CLOCKS:
-        pairs = list(zip(runs, ours, strict=True))
-        found[clock] = [getattr(run, clock)[-1] for run in runs]
-        found[f"somf {clock}"] = [our.seconds_to(run.objective[-1], clock) for run, our in pairs]
-    return found
+def ends(runs: list[Run]) -> dict[str, list[float]]:
+    """Return what a library has at the end of its fits, one for every seed."""
+    columns = {name: [getattr(run, name)[-1] for run in runs] for name in (*CLOCKS, "objective")}
+    return columns | {"density": [run.density for run in runs]}
+
+
+def reached(objectives: list[float], ours: list[Run]) -> dict[str, list[float | None]]:
+    """Return when somf has reached the objectives of a library, by both clocks."""
+    pairs = list(zip(objectives, ours, strict=True))
+    return {f"somf {c}": [run.seconds_to(target, c) for target, run in pairs] for c in CLOCKS}
 
 
 def points(run: Run) -> dict[str, list[float]]:
@@ -127,6 +140,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
     parser.add_argument("--scenes", type=Path, help="a .npy file (scene, row, column, channel)")
+    parser.add_argument("--only-somf", action="store_true", help="keep the results of peers")
     parser.add_argument("--draw-only", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/outofbox.json"))
     parser.add_argument("--picture", type=Path, default=Path("docs/outofbox.png"))
@@ -135,11 +149,12 @@ def main() -> None:
     if options.scenes:
         loaders["scenes"] = partial(scenes, options.scenes)
     result: dict[str, Any] = {"data": {}}
-    if (options.data or options.draw_only) and options.output.exists():
+    if options.data or options.only_somf or options.draw_only:
         result = json.loads(options.output.read_text())
     for name in [] if options.draw_only else options.data or loaders:
-        found = measure(loaders[name](), options.seeds)
-        result["data"][name] = found
+        known = result["data"][name] if options.only_somf else None
+        seeds = len(known["libraries"]["somf"]["objective"]) if known else options.seeds
+        result["data"][name] = measure(loaders[name](), seeds, known)
         result["data"] = {n: result["data"][n] for n in loaders if n in result["data"]}
         write_results(options.output, result)
     draw(result, options.picture)
