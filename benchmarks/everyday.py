@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.curves import Evaluator
+from benchmarks.datasets import photograph_patches, scene_pixels
 from benchmarks.machine import write_results
-from benchmarks.scenes import indian_pines_cube
 from benchmarks.summaries import summary
-from somf import NMF, DictionaryLearning, ImagePatches
+from somf import NMF, DictionaryLearning
 from somf.data import as_source
 from somf.kernels import reference
 from somf.kernels.cpu.cores import available_cores
@@ -53,28 +53,11 @@ class Case:
     alpha: float
 
 
-def photographs() -> Array:
-    """Return random patches of two photographs, centred and of norm 1."""
-    from sklearn.datasets import load_sample_images
-
-    rng, parts = np.random.default_rng(0), []
-    for image in load_sample_images().images:
-        patches = ImagePatches(image, 10)
-        parts.append(patches.rows(np.sort(rng.permutation(patches.shape[0])[:29_200])))
-    return np.concatenate(parts).astype(np.float32)
-
-
-def pixels() -> Array:
-    """Return random pixels of Indian Pines, of norm 1."""
-    X = indian_pines_cube().reshape(-1, 200).astype(np.float32)
-    X = X[np.random.default_rng(0).permutation(len(X))[: 9400 + N_HELD_OUT]]
-    return np.asarray(X / np.linalg.norm(X, axis=1, keepdims=True))
-
-
 def cases() -> list[Case]:
     """Return the problems; held-out samples are chosen at random."""
     order = np.random.default_rng(1).permutation
-    photos, spectra = (X[order(len(X))] for X in (photographs(), pixels()))
+    photos, spectra = photograph_patches(10, 29_200), scene_pixels()[: 9400 + N_HELD_OUT]
+    photos, spectra = photos[order(len(photos))], spectra[order(len(spectra))]
     photo = photos[N_HELD_OUT:], photos[:N_HELD_OUT]
     pixel = spectra[N_HELD_OUT:], spectra[:N_HELD_OUT]
     return [

@@ -57,11 +57,11 @@ def aviris_scenes(path: Path) -> tuple[Source, Source]:
 
 
 def split(
-    image: Array, n_columns: int, stride: int, center: bool = True
+    image: Array, n_columns: int, stride: int, center: bool = True, size: int = 16
 ) -> tuple[ImagePatches, ImagePatches]:
     """Return all patches of the first columns, and those of the others at a stride."""
-    train = ImagePatches(image[:, :n_columns], 16, center=center)
-    return train, ImagePatches(image[:, n_columns:], 16, stride, center=center)
+    train = ImagePatches(image[:, :n_columns], size, center=center)
+    return train, ImagePatches(image[:, n_columns:], size, stride, center=center)
 
 
 def in_memory(patches: Source) -> Array:

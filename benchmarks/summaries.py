@@ -1,4 +1,4 @@
-"""Timing a call, and summaries of repeated measurements."""
+"""Timing a call, summaries of repeated measurements, and when a curve reaches a target."""
 
 from collections.abc import Callable
 from statistics import median, quantiles
@@ -21,3 +21,13 @@ def summary(values: list[float]) -> dict[str, float]:
 def extent(values: list[float]) -> dict[str, float]:
     """Return median, minimum and maximum."""
     return {"median": median(values), "low": min(values), "high": max(values)}
+
+
+def first_time(times: list[float], objectives: list[float], target: float) -> float | None:
+    """Return when an objective was first reached, by linear interpolation."""
+    for i, objective in enumerate(objectives):
+        if objective <= target:
+            before = objectives[i - 1] if i > 0 else objective
+            part = (before - target) / (before - objective) if before > objective else 1.0
+            return times[i] if i == 0 else times[i - 1] + part * (times[i] - times[i - 1])
+    return None

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg import get_blas_funcs
 from threadpoolctl import threadpool_limits
 
-from benchmarks.everyday import photographs
+from benchmarks.datasets import photograph_patches
 from benchmarks.machine import write_results
 from benchmarks.scenes import BATCH, K, indian_pines_cube, split_indian_pines
 from benchmarks.stages import StagedFit
@@ -97,7 +97,7 @@ def _timed(
 
 def transform() -> Work:
     """Return a function that times `transform` of photographs, in seconds."""
-    X = photographs()[:55_400]
+    X = photograph_patches(10, 29_200)[:55_400]
     model = DictionaryLearning(256, alpha=0.1, reduction=1, batch_size=256, random_state=0).fit(X)
 
     def code(n_threads: int) -> float:

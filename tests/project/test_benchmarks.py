@@ -3,10 +3,12 @@
 import importlib
 import pkgutil
 
+import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks import convergence, reduction
+from benchmarks import contenders, convergence, reduction
+from benchmarks.datasets import Dataset
 from benchmarks.stages import STAGES, StagedFit
 
 MODULES = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
@@ -42,3 +44,23 @@ def test_a_target_counts_as_reached_when_the_objective_stays_below_it():
     assert reduction.iterations_until(history, 2.0) == 25
     assert reduction.iterations_until(history, 0.5) == float("inf")
     assert reduction.iterations_until(history, 5.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("problem", "peer"),
+    [
+        ("DictionaryLearning", contenders.fit_dictionary_scikit),
+        ("NMF", contenders.fit_minibatch_nmf_scikit),
+        ("SparsePCA", contenders.fit_sparse_pca_scikit),
+    ],
+)
+def test_libraries_with_their_defaults_are_judged_by_the_same_objective(toy, problem, peer):
+    X = np.abs(toy).astype(np.float32)
+    data = Dataset("toy", X[:-20], X[-20:], problem, 4, 0.01)
+    judge = contenders.Judge(data)
+    ours, theirs = contenders.fit_somf(data, 0, judge), peer(data, 0, judge)
+    model = contenders.estimator(data, 0).fit(data.train)
+    assert ours.objective[-1] == pytest.approx(model.objective(data.test), rel=1e-3)
+    assert theirs.objective[-1] > 0
+    for run in (ours, theirs):
+        assert len(run.objective) == len(run.wall_seconds) == len(run.cpu_seconds) > 0

@@ -1,0 +1,143 @@
+"""Tables of `benchmarks.outofbox`."""
+
+from statistics import median
+from typing import Any
+
+from benchmarks.tables.markdown import change, conditions, one_row, size, table
+
+Ends = dict[str, list[Any]]
+"""The results of a library, one per seed."""
+
+
+def setting(results: dict[str, Any]) -> str:
+    """Return the machine, the number of seeds, and what others used of the machine."""
+    sets = results["data"].values()
+    others = median(found["others"] for found in sets)
+    n_seeds = max(len(found["libraries"]["somf"]["objective"]) for found in sets)
+    return conditions(
+        results["machine"], {"seeds": n_seeds, "share of the cores used by others": f"{others:.0%}"}
+    )
+
+
+def wins(results: dict[str, Any]) -> str:
+    """Return how often somf reaches the objectives of its peers, and the best of them."""
+    sets = results["data"].values()
+    rows = [row for found in sets for row in _peers(found).values()]
+    level = sum(_excess(found) <= _spread(found) for found in sets)
+    return one_row(
+        {
+            "fits of peers": len(rows),
+            "reached with every seed": sum(None not in row["somf cpu_seconds"] for row in rows),
+            "reached sooner, in CPU time": sum(_is_sooner(row, "cpu_seconds") for row in rows),
+            "reached sooner, in wall time": sum(_is_sooner(row, "wall_seconds") for row in rows),
+            "data sets": len(sets),
+            "somf at the end not worse than the best peer": level,
+        }
+    )
+
+
+def finals(results: dict[str, Any]) -> str:
+    """Return the objective at the end of somf and of its best peer."""
+    rows = []
+    for name, found in results["data"].items():
+        ours, (peer, best) = found["libraries"]["somf"], _best_peer(found)
+        shape = " × ".join(map(size, found["shape"])) + (" CSR" if found["is sparse"] else "")
+        rows.append(
+            (
+                name,
+                shape,
+                f"{found['problem']}({found['k']})",
+                _number(ours["objective"]),
+                _seconds(ours["cpu_seconds"]),
+                peer,
+                _number(best["objective"]),
+                _seconds(best["cpu_seconds"]),
+                change(_excess(found), 2),
+                _per_cent(_spread(found)) if len(ours["objective"]) > 1 else "–",
+            )
+        )
+    header = (
+        "data", "n × p", "problem", "somf", "CPU s", "best peer", "its objective", "CPU s",
+        "somf relative to it", "spread over seeds",
+    )  # fmt: skip
+    return table(header, rows)
+
+
+def peers(results: dict[str, Any]) -> str:
+    """Return every fit of a peer, and when somf reaches its objective."""
+    header = (
+        "data", "peer", "objective", "CPU s", "somf gets there: CPU s",
+        "× sooner, CPU time", "× sooner, wall time",
+    )  # fmt: skip
+    rows = (
+        (
+            name,
+            peer,
+            _number(row["objective"]),
+            _seconds(row["cpu_seconds"]),
+            _reached(row),
+            _sooner(row, "cpu_seconds"),
+            _sooner(row, "wall_seconds"),
+        )
+        for name, found in results["data"].items()
+        for peer, row in _peers(found).items()
+    )
+    return table(header, rows)
+
+
+def _peers(found: dict[str, Any]) -> dict[str, Ends]:
+    return {name: row for name, row in found["libraries"].items() if name != "somf"}
+
+
+def _best_peer(found: dict[str, Any]) -> tuple[str, Ends]:
+    return min(_peers(found).items(), key=lambda item: median(item[1]["objective"]))
+
+
+def _excess(found: dict[str, Any]) -> float:
+    """Return how far the objective of somf is above that of the best peer, relative to it."""
+    _, best = _best_peer(found)
+    return float(median(found["libraries"]["somf"]["objective"]) / median(best["objective"]) - 1)
+
+
+def _spread(found: dict[str, Any]) -> float:
+    """Return maximum minus minimum over seeds, of somf or of the best peer, relative to it."""
+    rows = found["libraries"]["somf"], _best_peer(found)[1]
+    ranges = (max(row["objective"]) - min(row["objective"]) for row in rows)
+    return float(max(ranges) / median(rows[1]["objective"]))
+
+
+def _ratios(row: Ends, clock: str) -> list[float]:
+    pairs = zip(row[clock], row[f"somf {clock}"], strict=True)
+    return [peer / ours for peer, ours in pairs if ours is not None]
+
+
+def _is_sooner(row: Ends, clock: str) -> bool:
+    ratios = _ratios(row, clock)
+    return len(ratios) == len(row[clock]) and median(ratios) > 1
+
+
+def _reached(row: Ends) -> str:
+    times = [seconds for seconds in row["somf cpu_seconds"] if seconds is not None]
+    if not times:
+        return "never"
+    total = len(row["somf cpu_seconds"])
+    return _seconds(times) + (f", {len(times)} of {total} seeds" if len(times) < total else "")
+
+
+def _sooner(row: Ends, clock: str) -> str:
+    ratios = _ratios(row, clock)
+    if not ratios:
+        return "–"
+    return size(median(ratios)) if median(ratios) >= 10 else f"{median(ratios):.2g}"
+
+
+def _number(values: list[float]) -> str:
+    return f"{median(values):.5g}"
+
+
+def _seconds(values: list[float]) -> str:
+    return f"{median(values):.2g}" if median(values) < 10 else f"{median(values):.0f}"
+
+
+def _per_cent(share: float) -> str:
+    return f"{100 * share:.2f} %"
