@@ -94,9 +94,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Samples per iteration.
     n_epochs : int, default=1
         Passes of `fit` over the data.
-    init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
-        Initial atoms: random samples, random directions, or atoms that you have; always moved into
-        the ball.
+    init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features), \
+            default="samples"
+        Initial atoms: random samples, random directions, non-negative parts of singular vectors
+        (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
+        the ball. ``"auto"`` is ``"nndsvd"`` for NMF without a penalty, else ``"samples"``.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False

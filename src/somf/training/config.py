@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from somf.algorithm.config import Config
+from somf.algorithm.config import AUTO, Config
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
@@ -21,7 +21,7 @@ class TrainingConfig(Config):
         The density of codes for which λ is still to be found (see `somf.training.alpha_search`);
         None if λ is known.
     batch_size, n_epochs : int
-    init : {"samples", "random"} or ndarray of shape (n_components, n_features)
+    init : {"samples", "random", "nndsvd", "auto"} or ndarray of shape (n_components, n_features)
     record_every : int or None
         Samples between two records of the history; None is an epoch.
     n_threads : int or None
@@ -45,6 +45,14 @@ class TrainingConfig(Config):
     def with_alpha(self, alpha: float) -> Self:
         """Return the same with λ known."""
         return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
+
+    @property
+    def init_in_use(self) -> str | Array:
+        """The initial atoms; "auto" is what was measured to be best for the problem."""
+        if not isinstance(self.init, str) or self.init != AUTO:
+            return self.init
+        has_penalty = self.penalty.alpha > 0 or self.code_density is not None
+        return "nndsvd" if self.is_non_negative and not has_penalty else "samples"
 
     def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the floating type in which data of some type is worked on."""
