@@ -106,9 +106,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
     patience : int, default=2
         See `tol`.
-    init : {"samples", "random"} or array of shape (n_components, n_features), default="samples"
-        Initial atoms: random samples, random directions, or atoms that you have; always moved into
-        the ball.
+    init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features), \
+            default="samples"
+        Initial atoms: random samples, random directions, non-negative parts of singular vectors
+        (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
+        the ball. ``"auto"`` is ``"nndsvd"`` for NMF without a penalty, else ``"samples"``.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False

@@ -26,7 +26,7 @@ MaskKind: TypeAlias = Literal["blocks", "bernoulli"]
 SurrogateKind: TypeAlias = Literal["online", "incremental"]
 """Values of `surrogate`."""
 
-InitialAtoms: TypeAlias = Literal["samples", "random"]
+InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]
 """Values of `init` that are words."""
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -158,19 +158,28 @@ def _code_density(params: Mapping[str, Any]) -> float | None:
 def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:
     value = params[name]
     if not isinstance(value, str) or value not in choices:
-        options = " or ".join(repr(c) for c in choices)
-        raise ParameterError(name, f"be {options}", value)
+        raise ParameterError(name, f"be {_either(choices)}", value)
     return value
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return " or ".join(repr(c) for c in choices)
 
 
 def _init(params: Mapping[str, Any]) -> str | Array:
     value = params["init"]
     if isinstance(value, str):
+        if value == "nndsvd" and not params["positive_atoms"]:
+            raise ParameterError(
+                "init", "be 'samples', 'random' or an array where atoms may be negative", value
+            )
         return _choice(params, "init", get_args(InitialAtoms))
     atoms = np.asarray(value)
     if atoms.ndim != 2 or atoms.dtype.kind not in "fiu":
         raise ParameterError(
-            "init", "be 'samples', 'random' or an array of shape (n_components, n_features)", value
+            "init",
+            f"be {_either(get_args(InitialAtoms))} or an array of shape (n_components, n_features)",
+            value,
         )
     if len(atoms) != params["n_components"]:
         raise ParameterError(

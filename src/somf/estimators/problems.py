@@ -122,14 +122,16 @@ class SparsePCA(_NamedProblem):
 
 
 class NMF(_NamedProblem):
-    """Non-negative codes on non-negative atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
+    """Non-negative codes on non-negative atoms, with or without an ℓ1 penalty on codes.
+
+    Atoms are in the ℓ2 ball, which is no restriction without a penalty.
 
     Parameters
     ----------
     n_components, alpha, ... :
         Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1),
-        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). ``alpha=0`` is
-        plain non-negative least squares.
+        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). The defaults are
+        ``alpha=0``, plain NMF, and ``init="auto"``.
 
     Examples
     --------
@@ -148,7 +150,7 @@ class NMF(_NamedProblem):
         self,
         n_components: int = 100,
         *,
-        alpha: float | Literal["auto"] = 0.1,
+        alpha: float | Literal["auto"] = 0.0,
         code_density: float = 0.1,
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
@@ -159,7 +161,7 @@ class NMF(_NamedProblem):
         n_epochs: int = 100,
         tol: float = 5e-4,
         patience: int = 2,
-        init: InitialAtoms | Array = "samples",
+        init: InitialAtoms | Array = "auto",
         code_tol: float = 1e-3,
         record_every: int | None = None,
         device: Device = "cpu",

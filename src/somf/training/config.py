@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from somf.algorithm.config import Config
+from somf.algorithm.config import AUTO, Config
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
@@ -40,7 +40,7 @@ class TrainingConfig(Config):
         Relative improvement of the objective below which a fit has converged; 0 is never.
     patience : int
         Intervals without such an improvement after which it ends.
-    init : {"samples", "random"} or ndarray of shape (n_components, n_features)
+    init : {"samples", "random", "nndsvd", "auto"} or ndarray of shape (n_components, n_features)
     record_every : int or None
         Samples between two records of the history; None is an epoch.
     n_threads : int or None
@@ -88,6 +88,14 @@ class TrainingConfig(Config):
         if n_samples is not None:
             size = min(size, max(1, n_samples // LEAST_STEPS))
         return replace(self, batch_size=size)
+
+    @property
+    def init_in_use(self) -> str | Array:
+        """The initial atoms; "auto" is what was measured to be best for the problem."""
+        if not isinstance(self.init, str) or self.init != AUTO:
+            return self.init
+        has_penalty = self.penalty.alpha > 0 or self.code_density is not None
+        return "nndsvd" if self.is_non_negative and not has_penalty else "samples"
 
     def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the floating type in which data of some type is worked on."""
