@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate, minibatch_weight
+from somf.algorithm.surrogate import Forgetting, IncrementalSurrogate, OnlineSurrogate
 from somf.data import as_source
 from somf.kernels.cpu import kernels as cpu
 from somf.training.start import start
@@ -27,19 +27,28 @@ def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v):
     kept = 1.0
     for s in range(41, 61):
         kept *= 1 - s**-v
-    assert minibatch_weight(40, 20, v) == pytest.approx(1 - kept)
-    assert minibatch_weight(0, 3, v) == 1.0
-    a, b = minibatch_weight(40, 5, v), minibatch_weight(45, 15, v)
-    assert (1 - a) * (1 - b) == pytest.approx(1 - minibatch_weight(40, 20, v))
+    weight = Forgetting(v).weight
+    assert weight(40, 20) == pytest.approx(1 - kept)
+    assert weight(0, 3) == 1.0
+    assert (1 - weight(40, 5)) * (1 - weight(45, 15)) == pytest.approx(1 - weight(40, 20))
+
+
+@pytest.mark.parametrize("seen", [0, 40, 95, 10**6])
+def test_a_sample_weighs_at_least_one_in_a_window(seen):
+    kept = 1.0
+    for s in range(seen + 1, seen + 21):
+        kept *= 1 - max(s**-0.85, 1 / 50)
+    assert Forgetting(0.85, window=50).weight(seen, 20) == pytest.approx(1 - kept)
+    assert Forgetting(0.85, window=1.0).weight(seen, 20) == 1.0
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
-    surrogate = OnlineSurrogate(state, cpu, 0.9)
+    surrogate = OnlineSurrogate(state, cpu, Forgetting(0.9))
     B, C = np.zeros((60, 5)), np.zeros((5, 5))
     for t in range(6):
         X, code = toy[t * 10 : t * 10 + 10], random_codes(10, t)
-        w = minibatch_weight(state.n_samples_seen, 10, 0.9)
+        w = Forgetting(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
         surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code))

@@ -5,6 +5,7 @@ import pytest
 
 import somf
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
+from somf.algorithm.schedule import TOP
 from tests.helpers.problems import planted
 
 
@@ -72,7 +73,7 @@ def test_a_reduction_that_was_lowered_stays_low_in_a_file(tmp_path, n_features):
     model.save(tmp_path / "model.somf", state=True)
     loaded = somf.load(tmp_path / "model.somf")
     assert loaded.reduction == "auto"
-    assert loaded._state.n_halvings == model._state.n_halvings == (1 if n_features == 3600 else 3)
+    assert loaded._state.rung == model._state.rung == (1 if n_features == 3600 else TOP)
     for each in (model, loaded):
         each.partial_fit(X)
     np.testing.assert_array_equal(loaded.components_, model.components_)

@@ -15,7 +15,7 @@ from somf.persistence import modelfile, tensorfile
 def test_states_from_before_reductions_were_lowered_are_read(toy):
     state = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)._state
     counters = state.counters()
-    del counters["n_halvings"]
+    del counters["rung"]
     assert State.restore(state.arrays(), counters).counters() == state.counters()
 
 
@@ -248,7 +248,7 @@ def test_the_permutation_of_a_fit_as_floats_is_refused_by_name(toy, tmp_path):
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63 - 1, 2**63, 10**400, -1, 1.5], ids=str)
-@pytest.mark.parametrize("name", ["n_iter", "n_samples_seen", "n_averaged", "n_halvings", "seed"])
+@pytest.mark.parametrize("name", ["n_iter", "n_samples_seen", "n_averaged", "rung", "seed"])
 def test_counters_that_would_overflow_are_refused_by_name(toy, tmp_path, count, name):
     path = tmp_path / "model.somf"
     DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)

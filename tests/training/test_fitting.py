@@ -8,6 +8,7 @@ import pytest
 
 import somf
 from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, SparsePCA
+from somf.algorithm.schedule import TOP
 from somf.callbacks import EarlyStopping
 from tests.helpers.fits import (
     StopError,
@@ -48,9 +49,9 @@ def test_an_interrupted_fit_equals_an_undisturbed_one(
 @pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 @pytest.mark.parametrize("code_estimator", ["averaged", "masked", "exact"])
-@pytest.mark.parametrize(("n_features", "n_halvings"), [(3600, [0, 1]), (100, [3])])
+@pytest.mark.parametrize(("n_features", "rungs"), [(3600, [0, 1]), (100, [TOP])])
 def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
-    tmp_path, masks, surrogate, code_estimator, n_features, n_halvings
+    tmp_path, masks, surrogate, code_estimator, n_features, rungs
 ):
     X = planted(600, n_features, 4, noise=0.1)[0]
     model = DictionaryLearning(
@@ -67,8 +68,8 @@ def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
     before = sklearn_clone(model).set_params(n_epochs=1).fit(X)
     resumed = fit_with_stops(model, X, tmp_path / "c", [1, 23, 25, 47, 49])
     assert_same_fit(resumed, undisturbed)
-    found = sorted({before._state.n_halvings, undisturbed._state.n_halvings})
-    assert found == n_halvings  # in the course of the fit, and at its start
+    found = sorted({before._state.rung, undisturbed._state.rung})
+    assert found == rungs  # in the course of the fit, and at its start
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.memory import STORED, SampleMemory
+from somf.algorithm.schedule import TOP
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
@@ -137,6 +138,9 @@ class State:
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
-        counters = {"rung": 0} | counters  # absent in files of older versions
-        counters.pop("n_halvings", None)  # the rung in those files, of another ladder
+        if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
+            n_halvings = counters.get("n_halvings", 0)
+            is_united = n_halvings > 0 and len(plain["norms"]) == 1
+            counters = {n: c for n, c in counters.items() if n != "n_halvings"}
+            counters["rung"] = TOP if is_united else n_halvings
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
