@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
-from somf.cli.values import number_or_auto
+from somf.cli.values import integer_or_auto, number_or_auto
 from somf.estimators.config import DTYPES
 
 SHORT_NAMES = {
@@ -30,6 +30,12 @@ TYPES: dict[Any, Any] = {
     str: click.Path(),
 }
 """Types of options, by the first type in the annotation of the parameter."""
+
+NUMBERS_OR_WORDS: dict[Any, Any] = {
+    float: ("FLOAT", number_or_auto),
+    int: ("INTEGER", integer_or_auto),
+}
+"""Placeholders and types of options that are a number or the word ``auto``."""
 
 NARROWER_TYPES: dict[str, Any] = {
     "dtype": click.Choice([dtype.name for dtype in DTYPES]),
@@ -132,16 +138,20 @@ def _words(annotation: Any) -> tuple[str, ...]:
 
 def _metavar(annotation: Any) -> str | None:
     """Return the placeholder for a value that may be of several types."""
-    words = _words(annotation)
-    if not words or len(_members(annotation)) == 1:
+    words, members = _words(annotation), _members(annotation)
+    if not words or len(members) == 1:
         return None
-    return "|".join(["FLOAT", *words] if float in _members(annotation) else [*words, "FILE"])
+    for kind, (metavar, _) in NUMBERS_OR_WORDS.items():
+        if kind in members:
+            return "|".join([metavar, *words])
+    return "|".join([*words, "FILE"])
 
 
 def _type(annotation: Any) -> Any:
     """Return the type of an option, from the annotation of the parameter."""
     first, *others = _members(annotation)
     if words := _words(annotation):
-        number_or_text = number_or_auto if first is float else click.STRING
-        return number_or_text if others else click.Choice(words)
+        if not others:
+            return click.Choice(words)
+        return NUMBERS_OR_WORDS[first][1] if first in NUMBERS_OR_WORDS else click.STRING
     return TYPES[first]

@@ -56,6 +56,14 @@ def number_or_auto(value: Any) -> float | str:
         raise click.BadParameter(f"{value!r} is not a number or {AUTO!r}.") from error
 
 
+def integer_or_auto(value: Any) -> int | str:
+    """Return an integer, or the word ``auto``."""
+    try:
+        return AUTO if value == AUTO else int(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not an integer or {AUTO!r}.") from error
+
+
 def fraction_or_file(value: Any) -> float | str:
     """Return a fraction, or the name of a file; a number is never the name of a file."""
     try:

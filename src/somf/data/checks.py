@@ -159,7 +159,9 @@ def check_view(X: Any, positions: Ints, shape: tuple[int, int], is_sparse: bool 
         See `check_rows`.
     """
     _check_kind(X, shape, is_sparse)
-    is_inside = not len(positions) or (positions.min() >= 0 and positions.max() < X.shape[0])
+    # As unsigned numbers, negative ones are huge.
+    unsigned = positions.view(f"u{positions.itemsize}")
+    is_inside = not len(positions) or unsigned.max() < X.shape[0]
     if (len(positions), *X.shape[1:]) != shape or not is_inside:
         raise _wrong_rows(X, shape)
 

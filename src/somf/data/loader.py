@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ class Loader:
         NotFiniteError
             If a sample has an entry that is NaN or infinite.
         """
-        with _stop_iteration_as_error(self.source):
+        with _StopIterationAsError(self.source):
             # With chunks, the rest of each chunk would be prefetched unnecessarily.
             if self.source.chunk_starts is None:
                 self.source.prefetch(ids)
@@ -136,7 +136,7 @@ class Loader:
 
         It computes as little as possible: all worker threads are busy with another minibatch.
         """
-        guard = _stop_iteration_as_error(self.source)
+        guard = _StopIterationAsError(self.source)
         if not self._buffers_chunks:
             yield guard(self._prefetch_and_view)
             return
@@ -164,7 +164,7 @@ class Loader:
 
     def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Matrix:
         """Make a minibatch of samples; `gather` says what `in_pieces` means."""
-        with _stop_iteration_as_error(self.source):
+        with _StopIterationAsError(self.source):
             if not self.source.is_sparse:
                 return self._dense(ids, read, in_pieces)
             return self._sparse(ids, *read(slice(0, len(ids))))
@@ -231,11 +231,15 @@ def reader_of(view: View) -> PieceReader:
     return lambda piece: (X, positions[piece])
 
 
-@contextmanager
-def _stop_iteration_as_error(source: Source) -> Iterator[None]:
-    """Turn a StopIteration of a source into RuntimeError: it would end the minibatches early."""
-    try:
-        yield
-    except StopIteration:
-        message = f"{type(source).__name__} raised StopIteration."
-        raise RuntimeError(message)  # noqa: B904 (with "from" contextlib lets StopIteration through)
+class _StopIterationAsError(ContextDecorator):
+    """Turns a StopIteration of a source into RuntimeError: it would end the minibatches early."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, _: Any) -> None:
+        if kind is not None and issubclass(kind, StopIteration):
+            raise RuntimeError(f"{type(self.source).__name__} raised StopIteration.") from error

@@ -209,6 +209,8 @@ class Loop:
 
     def _should_stop(self) -> bool:
         """Call all callbacks; return whether one of them ends the fit."""
+        if not self.callbacks:
+            return False
         with self._checkpoint_on_error():
             answers = [callback(self.progress) for callback in self.callbacks]
         return any(answers)
