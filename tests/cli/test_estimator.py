@@ -162,7 +162,7 @@ def test_a_density_determines_alpha(somf_command):
         ("--density 2", "--density must be strictly between"),
         ("--problem sparse-pca --density 0.1", "--alpha must be a number where l1_ratio is 0"),
         ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
-        ("--init sample", "--init must be 'samples' or 'random' or a file, got 'sample'"),
+        ("--init sample", "'nndsvd' or 'auto' or a file, got 'sample'"),
         ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),
         ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
         ("--patches 0x3", "'0x3' is not of the form"),
