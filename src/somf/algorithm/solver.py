@@ -159,7 +159,7 @@ class Solver:
             self.config.penalty.alpha == 0 or self.extra_cost(X, tolerated) > tolerated
         ):
             self.climb(X.shape[0])
-        if self.state.n_iter == 0:
+        if self.state.n_iter == 0 and self.config.penalty.alpha > 0:
             self._log_rung()
 
     def climb(self, batch_size: int) -> bool:

@@ -60,9 +60,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_components : int, default=100
         Number of atoms, k.
     alpha : float or "auto", default=0.1
-        Weight λ of the penalty on codes; 0 by default in `NMF`. It is on the scale of ‖x‖: with samples of unit norm and
-        ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"`` it is found before the
-        fit, on a part of the data, so that codes have the density `code_density`.
+        Weight λ of the penalty on codes; 0 by default in `NMF`. It is on the scale of ‖x‖: with
+        samples of unit norm and ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"``
+        it is found before the fit, on a part of the data, so that codes have the density
+        `code_density`.
     code_density : float, default=0.1
         The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
         ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
@@ -110,7 +111,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             default="samples"
         Initial atoms: random samples, random directions, non-negative parts of singular vectors
         (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
-        the ball. ``"auto"`` is ``"nndsvd"`` for NMF without a penalty, else ``"samples"``.
+        the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on some samples
+        chooses between these and ``"nndsvd"``.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False

@@ -91,11 +91,15 @@ class TrainingConfig(Config):
 
     @property
     def init_in_use(self) -> str | Array:
-        """The initial atoms; "auto" is what was measured to be best for the problem."""
-        if not isinstance(self.init, str) or self.init != AUTO:
-            return self.init
+        """The initial atoms; "auto" is samples, unless a trial chooses."""
+        return "samples" if isinstance(self.init, str) and self.init == AUTO else self.init
+
+    @property
+    def tries_initial_atoms(self) -> bool:
+        """Whether a trial chooses the initial atoms: in NMF without a penalty, with "auto"."""
         has_penalty = self.penalty.alpha > 0 or self.code_density is not None
-        return "nndsvd" if self.is_non_negative and not has_penalty else "samples"
+        is_auto = isinstance(self.init, str) and self.init == AUTO
+        return is_auto and self.is_non_negative and not has_penalty
 
     def dtype_for(self, dtype: np.dtype[Any]) -> np.dtype[Any]:
         """Return the floating type in which data of some type is worked on."""
