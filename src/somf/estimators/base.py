@@ -60,9 +60,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     n_components : int, default=100
         Number of atoms, k.
     alpha : float or "auto", default=0.1
-        Weight λ of the penalty on codes; 0 by default in `NMF`. It is on the scale of ‖x‖: with samples of unit norm and
+        Weight λ of the penalty on codes. It is on the scale of ‖x‖: with samples of unit norm and
         ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"`` it is found before the
-        fit, on a part of the data, so that codes have the density `code_density`.
+        fit, on a part of the data, so that codes have the density `code_density`. The default of
+        `NMF` is 0.
     code_density : float, default=0.1
         The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
         ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
