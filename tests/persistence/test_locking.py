@@ -91,14 +91,14 @@ def wait(progress):
     sys.stdin.readline()
 
 X = np.random.default_rng(0).standard_normal((30, 6))
-DictionaryLearning(2, random_state=0, checkpoint=sys.argv[1], callbacks=wait).fit(X)
+DictionaryLearning(2, n_epochs=1, random_state=0, checkpoint=sys.argv[1], callbacks=wait).fit(X)
 """
 
 
 @pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "ended"])
 def test_two_processes_do_not_share_a_checkpoint(tmp_path, is_killed):
     path = tmp_path / "c"
-    params = {"n_components": 2, "random_state": 0, "checkpoint": path}
+    params = {"n_components": 2, "n_epochs": 1, "random_state": 0, "checkpoint": path}
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(path)],
         stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ def test_two_processes_do_not_share_a_checkpoint(tmp_path, is_killed):
             other.stdin.write("\n" * 10)
             other.stdin.flush()
         other.wait()
-    expected = DictionaryLearning(2, random_state=0).fit(X)
+    expected = DictionaryLearning(2, n_epochs=1, random_state=0).fit(X)
     model = DictionaryLearning(**params).fit(X)
     np.testing.assert_array_equal(model.components_, expected.components_)
     assert sorted(os.listdir(tmp_path)) == ["c", "c.previous"]
