@@ -114,6 +114,7 @@ def test_incremental_surrogate_with_exact_codes_reaches_a_stationary_point(toy, 
         code_estimator="exact",
         surrogate="incremental",
         n_epochs=60,
+        tol=0,
         batch_size=10,
         random_state=0,
     ).fit(toy)
@@ -146,6 +147,7 @@ def test_averaged_codes_get_closer_to_a_stationary_point_than_masked_ones(toy):
             code_estimator=code_estimator,
             surrogate="incremental",
             n_epochs=200,
+            tol=0,
             batch_size=10,
             random_state=0,
         ).fit(toy)

@@ -127,7 +127,7 @@ def test_bad_data_is_refused_and_changes_nothing(X, error, message):
 
 def test_a_sample_that_is_not_finite_ends_a_stream_before_its_minibatch():
     good, bad = nan_at(77)[:50], nan_at(77)
-    model = DictionaryLearning(4, batch_size=50, random_state=0).fit(good)
+    model = DictionaryLearning(4, batch_size=50, n_epochs=1, random_state=0).fit(good)
     expected = copy.deepcopy(model).partial_fit(bad[:50])
     with pytest.raises(ValueError, match="X must be finite, got NaN in row 77"):
         model.partial_fit(bad)
@@ -250,10 +250,11 @@ def test_partial_fit_with_ids_does_what_fit_does(toy, surrogate, code_estimator)
         "code_estimator": code_estimator,
         "surrogate": surrogate,
         "batch_size": 30,
+        "learning_rate": 0.9,
         "init": toy[:5],
         "random_state": 0,
     }
-    fitted = DictionaryLearning(5, n_epochs=3, **params).fit(toy)
+    fitted = DictionaryLearning(5, n_epochs=3, tol=0, **params).fit(toy)
     streamed = DictionaryLearning(5, **params)
     for epoch in range(3):
         order = epoch_order(np.arange(300), fitted._state.seed, epoch)
@@ -284,7 +285,7 @@ def test_samples_without_ids_are_not_remembered(toy):
 
 def test_ids_are_any_integers(toy):
     ids = np.array([5, -3, 10**15, 7])
-    model = DictionaryLearning(3, random_state=0).partial_fit(toy[:4], sample_ids=ids)
+    model = DictionaryLearning(3, reduction=4, random_state=0).partial_fit(toy[:4], sample_ids=ids)
     model.partial_fit(toy[:2], sample_ids=[10**15, 5])
     memory = model._state.memory
     n_visits = dict(zip(memory.ids.tolist(), memory.n_visits.tolist(), strict=True))
@@ -292,7 +293,7 @@ def test_ids_are_any_integers(toy):
 
 
 def test_partial_fit_continues_after_fit(toy):
-    model = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)
+    model = DictionaryLearning(5, reduction=2, n_epochs=1, random_state=0).fit(toy)
     history = model.history_
     model.partial_fit(toy[:50], sample_ids=np.arange(50))
     assert model.n_samples_seen_ == 350
@@ -351,5 +352,5 @@ def test_inverse_transform_multiplies_codes_and_atoms(toy):
 @pytest.mark.parametrize("init", ["random", np.eye(4, 40)], ids=["random", "given"])
 def test_atoms_that_are_no_samples_are_made_without_reading_any(init):
     source = WatchedSource(sparse_data(), is_in_memory=True)
-    DictionaryLearning(4, init=init, random_state=0).fit(source)
+    DictionaryLearning(4, init=init, n_epochs=1, random_state=0).fit(source)
     assert source.n_rows == 200

@@ -113,7 +113,7 @@ def test_unused_atoms_are_replaced_on_a_gpu_too():
 @NEEDS_CUDA
 def test_what_is_learned_on_a_gpu_serves_without_one(tmp_path):
     X = samples()
-    model = DictionaryLearning(K, batch_size=6, device="cuda", random_state=0).fit(X)
+    model = DictionaryLearning(K, batch_size=6, n_epochs=1, device="cuda", random_state=0).fit(X)
     assert isinstance(model.components_, np.ndarray)
     model.save(tmp_path / "model.somf", state=True)
     np.save(tmp_path / "X.npy", X)

@@ -74,6 +74,7 @@ def test_the_gap_vanishes_at_convergence_for_every_problem(nu, mu, positive_atom
         code_estimator="exact",
         surrogate="incremental",
         n_epochs=300,
+        tol=0,
         batch_size=10,
     )
     X = np.abs(X) if positive_atoms else X

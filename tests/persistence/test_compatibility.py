@@ -14,7 +14,16 @@ import somf
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 X = np.random.default_rng(0).uniform(size=(60, 12))
-PARAMS = {"alpha": 0.1, "batch_size": 10, "n_epochs": 2, "random_state": 0}
+PARAMS = {
+    "alpha": 0.1,
+    "batch_size": 10,
+    "n_epochs": 2,
+    "tol": 0.0,
+    "learning_rate": 0.92,
+    "code_estimator": "averaged",
+    "init": "samples",
+    "random_state": 0,
+}
 MODELS = {
     "dictionary_learning-0.1.0": somf.DictionaryLearning(5, reduction=3, **PARAMS),
     "nmf-0.1.0": somf.NMF(5, reduction="auto", surrogate="incremental", **PARAMS),

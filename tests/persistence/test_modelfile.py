@@ -7,6 +7,7 @@ import pytest
 
 import somf
 from somf import DictionaryLearning, ImagePatches
+from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
 from somf.errors import DamagedFileError
 from somf.persistence import modelfile, tensorfile
@@ -17,6 +18,16 @@ def test_states_from_before_reductions_were_lowered_are_read(toy):
     counters = state.counters()
     del counters["rung"]
     assert State.restore(state.arrays(), counters).counters() == state.counters()
+
+
+@pytest.mark.parametrize(("n_features", "rung"), [(3600, 0), (60, TOP)])
+def test_halvings_of_the_reduction_in_older_files_become_rungs(toy, n_features, rung):
+    X = np.tile(toy, n_features // 60)
+    state = DictionaryLearning(5, alpha=0.5, random_state=0).partial_fit(X[:50])._state
+    assert state.rung == rung
+    counters = state.counters() | {"n_halvings": 3 if rung == TOP else 0}
+    del counters["rung"]
+    assert State.restore(state.arrays(), counters).rung == rung
 
 
 @pytest.mark.parametrize("state", [False, True])
@@ -96,7 +107,7 @@ def test_what_a_model_lacks_is_named(toy, tmp_path):
 @pytest.mark.parametrize("name", ["state.B", "state.C", "state.grams", "state.memory.code"])
 def test_a_state_of_the_wrong_shape_is_refused_by_name(toy, tmp_path, name):
     path = tmp_path / "model.somf"
-    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    DictionaryLearning(5, reduction=4, random_state=0).fit(toy).save(path, state=True)
     tensors, text = tensorfile.read(path)
     for broken in (
         tensors | {name: tensors[name][..., :-1]},
@@ -261,7 +272,7 @@ def test_counters_that_would_overflow_are_refused_by_name(toy, tmp_path, count, 
 @pytest.mark.parametrize("count", [2**63 - 1, -1])
 def test_counts_in_arrays_that_would_overflow_are_refused_by_name(toy, tmp_path, name, count):
     path = tmp_path / "model.somf"
-    DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
+    DictionaryLearning(5, reduction=4, random_state=0).fit(toy).save(path, state=True)
     resealed(path, lambda tensors, _: tensors[f"state.{name}"].__setitem__(0, count))
     with pytest.raises(DamagedFileError, match=f"{name} of its state is negative or too large"):
         somf.load(path)

@@ -45,7 +45,7 @@ def notebook(monkeypatch):
 
 
 def test_in_a_notebook_a_fit_has_one_output_and_leaves_no_bar_behind(toy, notebook, capsys):
-    DictionaryLearning(4, verbose=1, random_state=0).fit(toy, validation=toy)
+    DictionaryLearning(4, n_epochs=1, verbose=1, random_state=0).fit(toy, validation=toy)
     (output,) = notebook.outputs
     assert output["text/plain"].startswith("300/300 samples, ")
     assert "objective" in output["text/plain"]

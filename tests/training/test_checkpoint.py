@@ -17,7 +17,7 @@ def n_writes(monkeypatch, toy, **params):
     count = []
     write = tensorfile.write
     monkeypatch.setattr(tensorfile, "write", lambda *args: (count.append(1), write(*args)))
-    DictionaryLearning(4, batch_size=10, random_state=0, **params).fit(toy)
+    DictionaryLearning(4, batch_size=10, n_epochs=1, random_state=0, **params).fit(toy)
     return len(count)
 
 
@@ -86,7 +86,7 @@ def test_statistics_of_samples_that_no_disk_can_hold_are_an_error(toy, monkeypat
     monkeypatch.setattr("somf.scratch.SCRATCH_BYTES", 1000)
     monkeypatch.setattr(os, "posix_fallocate", full_disk)
     with pytest.raises(OSError, match=r"[0-9,]+ bytes are needed in .* Set TMPDIR"):
-        DictionaryLearning(4).fit(toy)
+        DictionaryLearning(4, reduction=4).fit(toy)
 
 
 def test_a_full_disk_leaves_the_last_good_checkpoint_and_the_fit_continues(
@@ -167,6 +167,7 @@ def test_a_disk_that_runs_full_leaves_the_last_good_checkpoint(toy, small_disk):
         4,
         reduction=1,
         batch_size=30,
+        n_epochs=1,
         callbacks=fill,
         checkpoint=Checkpoint(small_disk / "c", every_samples=30),
     )
@@ -175,7 +176,9 @@ def test_a_disk_that_runs_full_leaves_the_last_good_checkpoint(toy, small_disk):
     assert model.n_iter_ == 10
     assert somf.load(small_disk / "c").n_iter_ == 4
     (small_disk / "filling").unlink()
-    more = DictionaryLearning(4, reduction=1, batch_size=30, checkpoint=small_disk / "c").fit(toy)
+    more = DictionaryLearning(
+        4, reduction=1, batch_size=30, n_epochs=1, checkpoint=small_disk / "c"
+    ).fit(toy)
     np.testing.assert_array_equal(more.components_, model.components_)
 
 

@@ -49,7 +49,7 @@ def test_an_interrupted_fit_equals_an_undisturbed_one(
 @pytest.mark.parametrize("masks", ["blocks", "bernoulli"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 @pytest.mark.parametrize("code_estimator", ["averaged", "masked", "exact"])
-@pytest.mark.parametrize(("n_features", "rungs"), [(3600, [0, 1]), (100, [TOP])])
+@pytest.mark.parametrize(("n_features", "rungs"), [(3600, [0, 2]), (100, [TOP])])
 def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
     tmp_path, masks, surrogate, code_estimator, n_features, rungs
 ):
@@ -62,6 +62,7 @@ def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
         code_estimator=code_estimator,
         batch_size=50,
         n_epochs=5,
+        tol=0,
         random_state=0,
     )
     undisturbed = sklearn_clone(model).fit(X)
@@ -139,7 +140,7 @@ def test_early_stopping_ends_an_interrupted_fit_where_it_ends_an_undisturbed_one
 def test_times_add_up_and_callbacks_get_the_progress_of_the_checkpoint(toy, tmp_path):
     heard = []
     model = DictionaryLearning(
-        4, batch_size=50, callbacks=[lambda p: heard.append(p.n_iter)], record_every=50
+        4, batch_size=50, n_epochs=1, callbacks=[lambda p: heard.append(p.n_iter)], record_every=50
     )
     resumed = fit_with_stops(model, toy, tmp_path / "c", [3])
     assert heard == [1, 2, 3, 3, 4, 5, 6]
@@ -161,7 +162,7 @@ def test_a_finished_fit_is_not_done_again(toy, tmp_path, caplog):
 
 def test_more_epochs_continue_a_finished_fit(toy, tmp_path):
     params = {"reduction": 2, "random_state": 0, "n_components": 4}
-    DictionaryLearning(**params, checkpoint=tmp_path / "c").fit(toy)
+    DictionaryLearning(**params, n_epochs=1, checkpoint=tmp_path / "c").fit(toy)
     more = DictionaryLearning(**params, n_epochs=3, checkpoint=tmp_path / "c").fit(toy)
     assert_same_fit(more, DictionaryLearning(**params, n_epochs=3).fit(toy))
     with pytest.raises(ValueError, match="n_epochs must not be less than the checkpoint has done"):
@@ -183,7 +184,12 @@ def test_what_changes_no_result_may_change(toy, tmp_path):
 
 def test_a_checkpoint_is_a_model_as_far_as_it_has_come(toy, tmp_path):
     model = DictionaryLearning(
-        4, reduction=2, random_state=0, checkpoint=tmp_path / "c", callbacks=[stopping_at(3)]
+        4,
+        reduction=2,
+        batch_size=50,
+        random_state=0,
+        checkpoint=tmp_path / "c",
+        callbacks=[stopping_at(3)],
     )
     with pytest.raises(StopError):
         model.fit(toy, validation=0.1)

@@ -37,7 +37,7 @@ def test_the_recorded_objective_is_that_on_the_validation_data(toy):
 
 def test_a_held_out_fraction_is_not_learned_from(toy):
     X = toy.copy()
-    model = DictionaryLearning(4, n_epochs=3, random_state=0, init="random")
+    model = DictionaryLearning(4, reduction=4, n_epochs=3, tol=0, random_state=0, init="random")
     model.fit(X, validation=0.2)
     assert model.n_samples_seen_ == 3 * 240
     visited = model._state.memory.n_visits > 0
@@ -126,14 +126,14 @@ def test_early_stopping_without_validation_data_is_an_error(toy):
 
 def test_records_are_logged(toy, caplog):
     with caplog.at_level(logging.INFO, logger="somf"):
-        DictionaryLearning(4, random_state=0).fit(toy, validation=toy)
+        DictionaryLearning(4, n_epochs=1, random_state=0).fit(toy, validation=toy)
     assert "300 samples" in caplog.messages[-1]
     assert "objective" in caplog.messages[-1]
 
 
 def test_verbose_shows_a_progress_bar(toy, capsys):
     pytest.importorskip("rich", reason="the progress bar needs somf[progress]")
-    DictionaryLearning(4, verbose=1, random_state=0).fit(toy, validation=toy)
+    DictionaryLearning(4, n_epochs=1, verbose=1, random_state=0).fit(toy, validation=toy)
     assert "300/300 samples" in capsys.readouterr().err
 
 

@@ -304,7 +304,9 @@ def test_handlers_of_the_caller_are_called_and_restored(toy, tmp_path):
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        model = DictionaryLearning(4, checkpoint=tmp_path / "c", callbacks=send).fit(toy)
+        model = DictionaryLearning(4, n_epochs=1, checkpoint=tmp_path / "c", callbacks=send).fit(
+            toy
+        )
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:
         signal.signal(signal.SIGTERM, before)

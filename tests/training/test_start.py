@@ -37,20 +37,44 @@ def same(a, b):
     return np.array_equal(atoms(a), atoms(b))
 
 
-def test_auto_is_nndsvd_for_nmf_without_a_penalty_and_else_samples():
-    assert same(NMF(5), NMF(5, init="nndsvd"))
-    assert not same(NMF(5), NMF(5, init="samples"))
+def test_auto_is_samples():
     assert same(NMF(5, alpha=0.1), NMF(5, alpha=0.1, init="samples"))
     assert same(NMF(5, alpha="auto"), NMF(5, init="samples"))
     assert same(DictionaryLearning(5, alpha=0, init="auto"), DictionaryLearning(5))
+
+
+def test_in_nmf_without_a_penalty_a_trial_chooses_the_initial_atoms():
     general = MatrixFactorization(5, alpha=0, init="auto", positive_code=True, positive_atoms=True)
-    assert same(NMF(5), general)
+    for model in (NMF(5), general):
+        assert model._config().tries_initial_atoms
+    for model in (NMF(5, alpha=0.1), NMF(5, alpha="auto"), NMF(5, init="samples")):
+        assert not model._config().tries_initial_atoms
+
+
+@pytest.mark.parametrize("better", ["samples", "nndsvd"])
+def test_a_fit_begins_with_the_atoms_that_did_better_in_the_trial(monkeypatch, better):
+    objectives = {"samples": 1.0, "nndsvd": 0.9 if better == "nndsvd" else 0.999}
+    answers = iter([objectives["samples"], objectives["nndsvd"]])
+    monkeypatch.setattr(start, "_trial", lambda *_: next(answers))
+    config = NMF(5)._config().for_samples(*X.shape)
+    state = start.start(config, as_source(X), np.arange(len(X)), 0, is_finite=True)
+    np.testing.assert_array_equal(state.components, atoms(NMF(5, init=better)).T)
+
+
+def test_the_trial_learns():
+    config = NMF(5)._config().for_samples(*X.shape)
+    D, order = atoms(NMF(5)), np.arange(len(X))
+    after = start._trial(config, D, as_source(X), order, 0)
+    source = as_source(X)
+    assert after < start._trial(config, D, source, order[:1], 0) * len(X)
+    fitted = NMF(5, init=D.T, n_epochs=1, random_state=0).fit(X)
+    assert after == pytest.approx(fitted.objective(X), rel=0.2)
 
 
 @pytest.mark.parametrize("data", [X, X[:3], sp.csr_array(X), X.astype(np.float32)])
 @pytest.mark.parametrize("k", [5, 40])
 def test_atoms_of_nndsvd_are_different_non_negative_and_on_the_border(data, k):
-    D = atoms(NMF(k), data)
+    D = atoms(NMF(k, init="nndsvd"), data)
     assert D.dtype == data.dtype
     assert (D >= 0).all()
     np.testing.assert_allclose(np.linalg.norm(D, axis=0), 1, rtol=1e-5)
@@ -61,7 +85,7 @@ def test_nndsvd_reads_a_bounded_part_of_the_data_in_the_order_of_its_chunks(monk
     monkeypatch.setattr(start, "SVD_SAMPLES", 50)
     monkeypatch.setattr("somf.data.order.BUFFER_BYTES", 1)  # shuffle as few chunks as possible
     source = Counting()
-    atoms(NMF(4), source)
+    atoms(NMF(4, init="nndsvd"), source)
     assert len(source.read_ids) == 50
     assert len(np.unique(np.array(source.read_ids) // 10)) <= 12
 
@@ -69,9 +93,9 @@ def test_nndsvd_reads_a_bounded_part_of_the_data_in_the_order_of_its_chunks(monk
 def test_nndsvd_needs_no_more_memory_for_long_samples_than_the_atoms_do(monkeypatch):
     monkeypatch.setattr(start, "SVD_ENTRIES", 300)
     source = Counting()
-    atoms(NMF(4), source)
+    atoms(NMF(4, init="nndsvd"), source)
     assert len(source.read_ids) == 15
-    atoms(NMF(30), source)
+    atoms(NMF(30, init="nndsvd"), source)
     assert len(source.read_ids) == 15 + 30
 
 

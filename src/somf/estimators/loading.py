@@ -49,6 +49,6 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         logger.info("%s was learned with device=%r, and is loaded for the CPU", path, device)
         model.params["device"] = "cpu"
     with modelfile.refuse_malformed(path):
-        estimator = kind(**model.params)
+        estimator = kind(**({"tol": 0.0} | model.params))  # older versions had none
         estimator._restore(model)
     return estimator

@@ -237,7 +237,9 @@ class CheckpointManager:
             every_seconds = max(EVERY_SECONDS, self._cost / SHARE_OF_TIME)
         return perf_counter() - self._time >= every_seconds
 
-    def resume(self, n_samples: int, check: Callable[[State], None]) -> ResumePoint | None:
+    def resume(
+        self, n_samples: int, check: Callable[[State, dict[str, Any] | None], None]
+    ) -> ResumePoint | None:
         """Return where the interrupted fit has stopped; None if there is no checkpoint.
 
         Parameters
@@ -245,7 +247,8 @@ class CheckpointManager:
         n_samples : int
             How many there are in the data.
         check : callable
-            Raises ValueError if this fit cannot have reached a state.
+            Raises ValueError if this fit cannot have reached a state, or what `Convergence.fields`
+            returned then.
 
         Raises
         ------
@@ -276,7 +279,9 @@ class CheckpointManager:
             ) from damages[0]
         return None
 
-    def _read(self, path: Path, n_samples: int, check: Callable[[State], None]) -> ResumePoint:
+    def _read(
+        self, path: Path, n_samples: int, check: Callable[[State, dict[str, Any] | None], None]
+    ) -> ResumePoint:
         model = modelfile.load(path)
         if model.fit is None or model.state is None:
             raise ParameterError(
@@ -297,7 +302,8 @@ class CheckpointManager:
                 got=f"{str(path)!r} with {'; '.join(differences)}",
             )
         with modelfile.refuse_malformed(path):
-            check(model.state)
+            convergence = model.fit.get("convergence")  # older checkpoints have none
+            check(model.state, convergence)
             state = _with_all_samples(model.state, n_samples)
             is_validated = self.identity.validation is not None
             progress = _progress(model.fit, model.history, state, is_validated)
@@ -311,7 +317,7 @@ class CheckpointManager:
                 RuntimeWarning,
                 stacklevel=5,
             )
-        return ResumePoint(state, progress, model.alpha, model.fit.get("convergence"))
+        return ResumePoint(state, progress, model.alpha, convergence)
 
     def _check_start(self) -> None:
         """Make sure that a fit that starts again replaces nothing but checkpoints."""

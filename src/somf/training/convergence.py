@@ -80,7 +80,8 @@ class Convergence:
             float(fields["total"]),
             int(fields["n_stalled"]),
         )
-        if not (0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
+        is_finite = math.isfinite(total) and (before is None or math.isfinite(before))
+        if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
             raise ValueError("its record of convergence is impossible")
         self.first, self.total, self.before = first, total, before
         self.n_stalled = n_stalled if fields["tol"] == self.tol else 0

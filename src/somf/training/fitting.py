@@ -4,7 +4,6 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,8 +128,11 @@ def _fit(
 def _resume(
     config: TrainingConfig, source: Source, manager: CheckpointManager
 ) -> ResumePoint | None:
-    dtype = config.dtype_for(source.dtype)
-    check = partial(check_state, config, n_features=source.shape[1], dtype=dtype)
+    def check(state: State, convergence: dict[str, Any] | None) -> None:
+        check_state(config, state, source.shape[1], config.dtype_for(source.dtype))
+        if convergence is not None:
+            Convergence(config, source.shape[0]).restore(convergence, state.n_samples_seen)
+
     return manager.resume(source.shape[0], check)
 
 
