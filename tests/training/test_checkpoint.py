@@ -128,7 +128,9 @@ def test_a_quota_in_the_middle_of_a_file_leaves_the_last_good_checkpoint(toy, tm
 
     model = DictionaryLearning(
         4,
+        reduction=4,
         batch_size=30,
+        n_epochs=1,
         callbacks=set_quota,
         random_state=0,
         checkpoint=Checkpoint(tmp_path / "c", every_samples=30),

@@ -8,6 +8,7 @@ import pytest
 
 from somf import DictionaryLearning
 from somf.callbacks import EarlyStopping, Progress
+from tests.helpers.fits import sklearn_clone
 
 
 def test_history_has_a_record_at_the_start_at_intervals_and_at_the_end(toy):
@@ -44,7 +45,7 @@ def test_a_held_out_fraction_is_not_learned_from(toy):
     assert visited.sum() == 240
     # Other held-out samples change the measurement but nothing that is learned.
     X[~visited] += 0.1
-    again = DictionaryLearning(4, n_epochs=3, random_state=0, init="random").fit(X, validation=0.2)
+    again = sklearn_clone(model).fit(X, validation=0.2)
     np.testing.assert_array_equal(again.components_, model.components_)
     assert again.history_["objective"] != model.history_["objective"]
 

@@ -63,12 +63,10 @@ def test_a_fit_begins_with_the_atoms_that_did_better_in_the_trial(monkeypatch, b
 
 def test_the_trial_learns():
     config = NMF(5)._config().for_samples(*X.shape)
-    D, order = atoms(NMF(5)), np.arange(len(X))
-    after = start._trial(config, D, as_source(X), order, 0)
-    source = as_source(X)
-    assert after < start._trial(config, D, source, order[:1], 0) * len(X)
-    fitted = NMF(5, init=D.T, n_epochs=1, random_state=0).fit(X)
-    assert after == pytest.approx(fitted.objective(X), rel=0.2)
+    D = atoms(NMF(5, init="samples"))
+    after = start._trial(config, D, as_source(X), np.arange(len(X)), 0)
+    unlearned = NMF(5, init=D.T, n_epochs=1, random_state=0).fit(np.zeros((1, 20)))
+    assert after < 0.95 * unlearned.objective(X)
 
 
 @pytest.mark.parametrize("data", [X, X[:3], sp.csr_array(X), X.astype(np.float32)])
