@@ -23,7 +23,7 @@ def wins(results: dict[str, Any]) -> str:
     """Return how often somf reaches the objectives of its peers, and the best of them."""
     sets = results["data"].values()
     rows = [row for found in sets for row in _peers(found).values()]
-    level = sum(_excess(found) <= _spread(found) for found in sets)
+    level = sum(_excess(found) <= _spread(_best_peer(found)[1]) for found in sets)
     return one_row(
         {
             "fits of peers": len(rows),
@@ -53,12 +53,13 @@ def finals(results: dict[str, Any]) -> str:
                 _number(best["objective"]),
                 _seconds(best["cpu_seconds"]),
                 change(_excess(found), 2),
-                _per_cent(_spread(found)) if len(ours["objective"]) > 1 else "–",
+                _per_cent(_spread(ours)),
+                _per_cent(_spread(best)),
             )
         )
     header = (
         "data", "n × p", "problem", "somf", "CPU s", "best peer", "its objective", "CPU s",
-        "somf relative to it", "spread over seeds",
+        "somf relative to it", "spread of somf", "spread of the peer",
     )  # fmt: skip
     return table(header, rows)
 
@@ -99,11 +100,9 @@ def _excess(found: dict[str, Any]) -> float:
     return float(median(found["libraries"]["somf"]["objective"]) / median(best["objective"]) - 1)
 
 
-def _spread(found: dict[str, Any]) -> float:
-    """Return maximum minus minimum over seeds, of somf or of the best peer, relative to it."""
-    rows = found["libraries"]["somf"], _best_peer(found)[1]
-    ranges = (max(row["objective"]) - min(row["objective"]) for row in rows)
-    return float(max(ranges) / median(rows[1]["objective"]))
+def _spread(row: Ends) -> float:
+    """Return maximum minus minimum over seeds, relative to the median."""
+    return float((max(row["objective"]) - min(row["objective"])) / median(row["objective"]))
 
 
 def _ratios(row: Ends, clock: str) -> list[float]:
