@@ -33,7 +33,7 @@ class FakeSolver:
 
 def watch(means, n_samples=1000, solver=None, **params):
     """Return a convergence after intervals with these mean objectives, and the solver."""
-    config = DictionaryLearning(4, **params)._config().for_samples(n_samples, 10)
+    config = DictionaryLearning(4, **({"patience": 2} | params))._config().for_samples(n_samples, 10)
     convergence, solver = Convergence(config, n_samples), solver or FakeSolver()
     for mean in means:
         solver.state.n_samples_seen += convergence.interval

@@ -101,11 +101,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         1,024 on a GPU), with at least ten iterations in an epoch.
     n_epochs : int, default=100
         Passes of `fit` over the data, at most.
-    tol : float, default=5e-4
+    tol : float, default=2e-4
         A fit ends when the objective of minibatches, before they are learned from, improves by less
         than this fraction from one epoch to the next (or, with more than 262,144 samples, over
         131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
-    patience : int, default=2
+    patience : int, default=3
         See `tol`.
     init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features), \
             default="samples"
@@ -197,8 +197,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_epochs: int = 100,
-        tol: float = 5e-4,
-        patience: int = 2,
+        tol: float = 2e-4,
+        patience: int = 3,
         init: InitialAtoms | Array = "samples",
         positive_code: bool = False,
         positive_atoms: bool = False,
