@@ -32,7 +32,7 @@ SVD_ENTRIES = 2**24
 """Entries of these samples that are held in memory, at most."""
 
 
-TRIAL_SAMPLES = 2000
+TRIAL_SAMPLES = 500
 """Samples of the trial that chooses initial atoms."""
 
 MARGIN = 0.995

@@ -15,11 +15,11 @@ X = np.random.default_rng(0).standard_normal((60, 8))
 
 def test_every_method_takes_a_path(tmp_path):
     np.save(tmp_path / "X.npy", X)
-    expected = DictionaryLearning(4, random_state=0).fit(X, validation=X[:9])
+    expected = DictionaryLearning(4, n_epochs=1, random_state=0).fit(X, validation=X[:9])
     np.save(tmp_path / "test.npy", X[:9])
     path = tmp_path / "X.npy"
     for given in (path, str(path), [path]):
-        model = DictionaryLearning(4, random_state=0)
+        model = DictionaryLearning(4, n_epochs=1, random_state=0)
         codes = model.fit_transform(given, validation=tmp_path / "test.npy")
         np.testing.assert_array_equal(codes, expected.transform(X))
         np.testing.assert_array_equal(model.components_, expected.components_)
