@@ -146,6 +146,7 @@ def test_averaged_codes_get_closer_to_a_stationary_point_than_masked_ones(toy):
             reduction=3,
             code_estimator=code_estimator,
             surrogate="incremental",
+            learning_rate=0.92,
             n_epochs=200,
             tol=0,
             batch_size=10,
