@@ -26,6 +26,7 @@ from scipy.optimize import linear_sum_assignment
 from benchmarks import defaults
 from benchmarks.machine import write_results
 from benchmarks.scenes import ALPHA, K, indian_pines, indian_pines_cube
+from benchmarks.settings import PAPER, PAPER_WEIGHTS
 from somf import DictionaryLearning, ImagePatches
 from somf.typing import Array
 
@@ -211,7 +212,7 @@ def first_settings(r: int) -> dict[str, dict[str, Any]]:
         f"masked, r = {r}": {"reduction": r, "code_estimator": "masked"},
         f"averaged, r = {r}": {"reduction": r},
         f"exact, r = {r}": {"reduction": r, "code_estimator": "exact"},
-        "auto": {"reduction": "auto"},
+        "auto": {"reduction": "auto", "code_estimator": "auto"},
     }
 
 
@@ -225,7 +226,8 @@ def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
     for words, setting in first_settings(r).items():
         runs = []
         for seed in range(seeds):
-            model = DictionaryLearning(k, alpha=0.1, random_state=seed, **setting)
+            params = PAPER | setting
+            model = DictionaryLearning(k, alpha=0.1, batch_size=50, random_state=seed, **params)
             rng, run = np.random.default_rng(seed), []
             for _ in range(n_epochs):
                 order = rng.permutation(n)
@@ -249,8 +251,9 @@ def compare_surrogates() -> list[dict[str, Any]]:
     for estimator in ("averaged", "exact", "masked"):
         for surrogate in SURROGATES if estimator != "masked" else ("online",):
             model = DictionaryLearning(
-                K, alpha=ALPHA, code_estimator=estimator, surrogate=surrogate, n_epochs=2,
-                record_every=train.shape[0] // 2, random_state=0,
+                K, alpha=ALPHA, reduction=4, code_estimator=estimator, surrogate=surrogate,
+                batch_size=50, n_epochs=2, tol=0.0, record_every=train.shape[0] // 2,
+                random_state=0, **PAPER_WEIGHTS,
             )  # fmt: skip
             history = model.fit(train, validation=test).history_
             rows.append({
