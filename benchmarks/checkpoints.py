@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.machine import write_results
 from benchmarks.scaling import Repeated
 from benchmarks.scenes import indian_pines
+from benchmarks.settings import ONE_EPOCH, PAPER
 from benchmarks.summaries import timed
 from somf import DictionaryLearning, MatrixFactorization, load
 from somf.callbacks import Progress
@@ -33,7 +34,10 @@ N_REPEATS = 3
 
 def after_an_epoch() -> MatrixFactorization:
     """Return a model after one epoch over Indian Pines."""
-    return DictionaryLearning(100, random_state=0).fit(indian_pines()[0])
+    model = DictionaryLearning(
+        100, reduction=4, batch_size=50, **PAPER, **ONE_EPOCH, random_state=0
+    )
+    return model.fit(indian_pines()[0])
 
 
 def of_many_samples() -> MatrixFactorization:
@@ -42,7 +46,9 @@ def of_many_samples() -> MatrixFactorization:
     def is_over(progress: Progress) -> bool:
         return progress.n_iter == 10
 
-    model = DictionaryLearning(100, callbacks=is_over, random_state=0)
+    model = DictionaryLearning(
+        100, reduction=4, batch_size=50, **PAPER, **ONE_EPOCH, callbacks=is_over, random_state=0
+    )
     return model.fit(Repeated(N_SAMPLES, N_FEATURES))
 
 

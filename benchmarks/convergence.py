@@ -21,11 +21,12 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks import defaults
 from benchmarks.machine import write_results
 from benchmarks.scenes import ALPHA, K, indian_pines, indian_pines_cube
+from benchmarks.settings import PAPER, PAPER_WEIGHTS
 from somf import DictionaryLearning, ImagePatches
 from somf.typing import Array
 
@@ -191,9 +192,21 @@ def photographs() -> tuple[Array, Array]:
 
 
 def text() -> tuple[Any, Any]:
-    """Return sparse training and test documents."""
-    train, test, _ = defaults.text()
-    return train, test
+    """Return documents of Zipf-distributed words from 50 topics, of unit norm, as CSR."""
+    rng = np.random.default_rng(0)
+    n, p, n_topics = 12_000, 20_000, 50
+    topics = rng.permuted(np.tile(1.0 / np.arange(1, p + 1), (n_topics, 1)), axis=1)
+    cumulative = np.cumsum(topics / topics.sum(axis=1, keepdims=True), axis=1)
+    rows, columns = [], []
+    for i in range(n):
+        chosen = rng.choice(n_topics, 2)
+        words = [np.searchsorted(cumulative[t], rng.random(60)) for t in chosen]
+        columns.append(np.minimum(np.concatenate(words), p - 1))
+        rows.append(np.full(120, i))
+    ones = np.ones(n * 120, dtype=np.float32)
+    X = sp.csr_array((ones, (np.concatenate(rows), np.concatenate(columns))), shape=(n, p))
+    X = sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
+    return X[:11_000], X[11_000:]
 
 
 FIRST_EPOCHS: dict[str, tuple[Any, int, int]] = {
@@ -211,7 +224,7 @@ def first_settings(r: int) -> dict[str, dict[str, Any]]:
         f"masked, r = {r}": {"reduction": r, "code_estimator": "masked"},
         f"averaged, r = {r}": {"reduction": r},
         f"exact, r = {r}": {"reduction": r, "code_estimator": "exact"},
-        "auto": {"reduction": "auto"},
+        "auto": {"reduction": "auto", "code_estimator": "auto"},
     }
 
 
@@ -225,7 +238,8 @@ def early(name: str, n_epochs: int, seeds: int) -> dict[str, dict[str, Any]]:
     for words, setting in first_settings(r).items():
         runs = []
         for seed in range(seeds):
-            model = DictionaryLearning(k, alpha=0.1, random_state=seed, **setting)
+            params = PAPER | setting
+            model = DictionaryLearning(k, alpha=0.1, batch_size=50, random_state=seed, **params)
             rng, run = np.random.default_rng(seed), []
             for _ in range(n_epochs):
                 order = rng.permutation(n)
@@ -249,8 +263,9 @@ def compare_surrogates() -> list[dict[str, Any]]:
     for estimator in ("averaged", "exact", "masked"):
         for surrogate in SURROGATES if estimator != "masked" else ("online",):
             model = DictionaryLearning(
-                K, alpha=ALPHA, code_estimator=estimator, surrogate=surrogate, n_epochs=2,
-                record_every=train.shape[0] // 2, random_state=0,
+                K, alpha=ALPHA, reduction=4, code_estimator=estimator, surrogate=surrogate,
+                batch_size=50, n_epochs=2, tol=0.0, record_every=train.shape[0] // 2,
+                random_state=0, **PAPER_WEIGHTS,
             )  # fmt: skip
             history = model.fit(train, validation=test).history_
             rows.append({

@@ -1,139 +1,208 @@
-"""Measurements behind the defaults: batch size, `code_tol`, code estimator, blocks per mask.
+"""Measurements behind the defaults: weights of the past, batch sizes, reductions.
 
-    python -m benchmarks.defaults [--scenes ../shared/data/aviris_scenes.npy]
+    python -m benchmarks.defaults [--scenes ../shared/data/aviris_scenes.npy] [--study batches]
 
-Five kinds of data: AVIRIS patches (Indian Pines), patches of another AVIRIS scene if its file
-exists, patches of a photograph, a sparse text-like matrix, a planted dictionary. One setting varies
-at a time. Every fit has the same compute time. The result is the objective on held-out samples,
-relative to that of the defaults: below 0 is better. Medians over seeds.
+The data sets of `benchmarks.datasets`, and patches of AVIRIS scenes if their file exists. A study
+varies one or two settings. Its fits last for a fixed number of epochs, and the objective on
+held-out samples is measured eight times per epoch, on one thread. The study "defaults" is a fit
+with nothing but defaults. Results of other studies are kept.
 """
 
 import argparse
-from collections.abc import Callable
+import json
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import write_results
-from benchmarks.scenes import indian_pines
-from somf import DictionaryLearning, ImagePatches
-from somf.algorithm import masks
+import somf
+from benchmarks.datasets import DATASETS, Dataset, scenes
+from benchmarks.machine import facts
+from somf.algorithm.solver import Solver
 from somf.callbacks import Progress
+from somf.training import convergence
+from somf.typing import Matrix
 
-SETTINGS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (20, 50, 100, 200),
-    "code_tol": (1e-1, 1e-2, 1e-3, 1e-4),
-    "code_estimator": ("averaged", "masked", "exact"),
-    "reduction": (1, 2, 4, 8, 12),
-    "blocks per mask": (1, 2, 4, 8),
-    "learning_rate": (0.8, 0.92, 0.99),
+EVERYTHING: dict[str, Any] = {"reduction": 1, "code_estimator": "exact"}
+"""Iterations that look at all features."""
+
+WAYS: tuple[dict[str, Any], ...] = (
+    EVERYTHING,
+    *({"reduction": r, "code_estimator": "exact"} for r in (2, 4, 8)),
+    *({"reduction": r, "code_estimator": "masked"} for r in (4, 12)),
+    {"reduction": "auto"},
+)
+"""Ways to subsample."""
+
+STUDIES: dict[str, list[dict[str, Any]]] = {
+    "weights": [
+        EVERYTHING | {"learning_rate": v, "batch_size": 50} for v in (0.76, 0.85, 0.92, "auto")
+    ],
+    "windows": [
+        EVERYTHING | {"batch_size": 50, "window": window}
+        for window in (1000, 2000, 4000, 8000, None)
+    ],
+    "shares": [
+        EVERYTHING | {"batch_size": size, "share": share}
+        for share in (0.1, 0.2, 0.33, 0.5, 1.0)
+        for size in (16, 50, 128)
+    ],
+    "reductions": [
+        way | {"batch_size": size} for way in WAYS for size in (25, 50, 100, 200, 400, "auto")
+    ],
+    "defaults": [{}],
 }
-"""The values of each setting."""
+"""The settings that are compared. A window (in samples, None is all) or a share (of an epoch)
+bounds what the surrogate remembers, with v = 0.85."""
 
-Data = tuple[Any, Any, dict[str, Any]]
-"""Training samples, test samples, and the parameters `n_components` and `alpha`."""
+EPOCHS = {
+    "digits": 20,
+    "small images": 40,
+    "photographs, k = 64": 8,
+    "photographs, k = 256": 5,
+    "pixels": 20,
+    "patches": 8,
+    "text": 10,
+    "counts": 8,
+    "planted": 8,
+    "long and thin": 3,
+    "short and wide": 40,
+    "scenes": 4,
+}
+"""Epochs of a fit, by data set."""
 
+RECORDS = 8
+"""Measurements of the held-out objective per epoch."""
 
-def aviris() -> Data:
-    """Return patches of Indian Pines."""
-    train, test = indian_pines()
-    return train, test, {"n_components": 100, "alpha": 0.1}
-
-
-def scenes(path: Path) -> Data:
-    """Return patches of an airport; test patches come from its last rows."""
-    scene = np.load(path, mmap_mode="r")[0]
-    train = ImagePatches(scene[:75], 16)
-    return train, ImagePatches(scene[75:], (16, 16), 4), {"n_components": 100, "alpha": 0.1}
-
-
-def photograph() -> Data:
-    """Return colour patches of a photograph that scikit-learn ships."""
-    from sklearn.datasets import load_sample_image
-
-    image = load_sample_image("china.jpg")
-    train = ImagePatches(image[:, :480], 16, stride=2)
-    return train, ImagePatches(image[:, 480:], 16, stride=8), {"n_components": 256, "alpha": 0.1}
+PROBES: dict[str, Any] = {"reductions": (2, 4, 12), "batch_size": 100, "iteration": 96}
+"""Reductions at which the extra cost of masked codes is measured, and when."""
 
 
-def text() -> Data:
-    """Return documents of Zipf-distributed words from 50 topics, of unit norm, as CSR."""
-    rng = np.random.default_rng(0)
-    n, p, n_topics = 12_000, 20_000, 50
-    topics = rng.permuted(np.tile(1.0 / np.arange(1, p + 1), (n_topics, 1)), axis=1)
-    cumulative = np.cumsum(topics / topics.sum(axis=1, keepdims=True), axis=1)
-    rows, columns = [], []
-    for i in range(n):
-        chosen = rng.choice(n_topics, 2)
-        words = [np.searchsorted(cumulative[t], rng.random(60)) for t in chosen]
-        columns.append(np.minimum(np.concatenate(words), p - 1))
-        rows.append(np.full(120, i))
-    ones = np.ones(n * 120, dtype=np.float32)
-    X = sp.csr_array((ones, (np.concatenate(rows), np.concatenate(columns))), shape=(n, p))
-    X = sp.csr_array(sp.diags_array(1 / np.sqrt(X.multiply(X).sum(axis=1))) @ X)
-    return X[:11_000], X[11_000:], {"n_components": 50, "alpha": 0.1}
+@contextmanager
+def remembering(window: float | None, share: float | None) -> Iterator[None]:
+    """Let ``learning_rate="auto"`` remember so much of the past, from the beginning to the end."""
+    names = ("FIRST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
+    before = {name: getattr(convergence, name) for name in names}
+    values = (window or math.inf, share or math.inf, -math.inf)
+    try:
+        for name, value in zip(names, values, strict=True):
+            setattr(convergence, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(convergence, name, value)
 
 
-def planted() -> Data:
-    """Return sparse combinations of random atoms with noise."""
-    rng = np.random.default_rng(0)
-    atoms = rng.standard_normal((100, 5000), dtype=np.float32) / np.sqrt(5000)
-    code = rng.standard_normal((12_000, 100), dtype=np.float32) * (rng.random((12_000, 100)) < 0.1)
-    X = code @ atoms + rng.standard_normal((12_000, 5000), dtype=np.float32) * 0.005
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    return X[:11_000], X[11_000:], {"n_components": 100, "alpha": 0.1}
+def follow(data: Dataset, setting: dict[str, Any]) -> dict[str, Any]:
+    """Return the held-out objectives of a fit, the seconds until then, and the setting."""
+    params = dict(setting)
+    has_bound = "window" in params or "share" in params
+    window, share = params.pop("window", None), params.pop("share", None)
+    if setting:
+        params |= {"n_epochs": EPOCHS[data.name], "tol": 0.0}
+    n = data.train.shape[0]
+    model = estimator(data, record_every=max(1, n // RECORDS), n_threads=1, **params)
+    if has_bound:
+        with remembering(window, share):
+            model.fit(data.train, validation=data.test)
+    else:
+        model.fit(data.train, validation=data.test)
+    history = model.history_
+    return {
+        "data": data.name,
+        "setting": setting,
+        "epochs": [seen / n for seen in history["n_samples_seen"]],
+        "objective": history["objective"],
+        "seconds": history["compute_seconds"],
+    }
 
 
-def fit(data: Data, seconds: float, seed: int, **setting: Any) -> float:
-    """Return the held-out objective after some seconds of compute time."""
-    train, test, params = data
+def estimator(data: Dataset, **params: Any) -> somf.MatrixFactorization:
+    """Return the estimator of a data set, with a seed."""
+    kind: type[somf.MatrixFactorization] = getattr(somf, data.problem)
+    return kind(data.k, alpha=data.alpha, random_state=0, **params)
+
+
+def extra_cost(data: Dataset, reduction: float) -> float:
+    """Return the relative extra cost of masked codes, once atoms have settled."""
+    found: list[float] = []
 
     def is_over(progress: Progress) -> bool:
-        return progress.compute_seconds > seconds
+        return progress.n_iter > PROBES["iteration"]
 
-    masks.BLOCKS_PER_MASK = setting.pop("blocks per mask", 2)
-    model = DictionaryLearning(
-        **params, **setting, n_epochs=1000, callbacks=is_over, random_state=seed
-    )
-    return model.fit(train).objective(test, tol=1e-4)
+    def iterate(solver: Solver, X: Matrix, slots: Any) -> None:
+        if solver.state.n_iter == PROBES["iteration"]:
+            found.append(solver.extra_cost(X, 1e-3))
+        original(solver, X, slots)
+
+    original = Solver._iterate
+    Solver._iterate = iterate  # type: ignore[method-assign]
+    try:
+        estimator(
+            data,
+            reduction=reduction,
+            code_estimator="masked",
+            batch_size=PROBES["batch_size"],
+            tol=0.0,
+            callbacks=is_over,
+        ).fit(data.train)
+    finally:
+        Solver._iterate = original  # type: ignore[method-assign]
+    return found[0]
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scenes", type=Path, default=Path("../shared/data/aviris_scenes.npy"))
-    parser.add_argument("--seconds", type=float, default=4.0)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--study", choices=[*STUDIES, "probes"], nargs="+")
+    parser.add_argument("--data", nargs="+", help="only these")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/defaults.json"))
     options = parser.parse_args()
-    sources: dict[str, Callable[[], Any]] = {
-        "Indian Pines": aviris,
-        "photograph": photograph,
-        "text": text,
-        "planted": planted,
-    }
+    sources = dict(DATASETS)
     if options.scenes.exists():
-        sources["airport"] = lambda: scenes(options.scenes)
-    result: dict[str, Any] = {"seconds": options.seconds, "data": {}}
-    for name, source in sources.items():
-        data = source()
-        fit(data, 0.1, 0)  # compile
+        sources["scenes"] = partial(scenes, options.scenes)
+    chosen = options.study or [*STUDIES, "probes"]
+    known = json.loads(options.output.read_text()) if options.output.exists() else {}
+    studies = known.get("studies", {}) | {
+        name: {"machine": facts() | {"threads": 1}, "runs": []} for name in chosen
+    }
+    for name in options.data or sources:
+        data = sources[name]()
+        for study in chosen:
+            runs = studies[study]["runs"]
+            with threadpool_limits(1):
+                if study == "probes":
+                    runs += [
+                        {"data": name, "reduction": r, "extra cost": extra_cost(data, r)}
+                        for r in PROBES["reductions"]
+                        if data.alpha > 0 and r <= data.train.shape[1]
+                    ]
+                else:
+                    runs += [follow(data, setting) for setting in STUDIES[study]]
+            print(f"{name}: {study} done", flush=True)
+            options.output.parent.mkdir(parents=True, exist_ok=True)
+            options.output.write_text(as_lines(studies))
+    print(f"In {options.output}")
 
-        def objective(data: Any = data, **setting: Any) -> float:
-            runs = [fit(data, options.seconds, s, **setting) for s in range(options.seeds)]
-            return median(runs)
 
-        default = objective()
-        rows: dict[str, dict[str, float]] = {}
-        for setting, values in SETTINGS.items():
-            rows[setting] = {str(v): objective(**{setting: v}) / default - 1 for v in values}
-            cells = "  ".join(f"{v}: {change:+.2%}" for v, change in rows[setting].items())
-            print(f"{name:<14}{setting:<17}{cells}", flush=True)
-        result["data"][name] = {"objective": default, "relative change": rows}
-    write_results(options.output, result)
+def as_lines(studies: dict[str, Any]) -> str:
+    """Return JSON with one line per run."""
+    parts = []
+    for name, study in studies.items():
+        runs = ",\n".join("   " + json.dumps(run) for run in study["runs"])
+        others = [
+            f"   {json.dumps(key)}: {json.dumps(value)},"
+            for key, value in study.items()
+            if key != "runs"
+        ]
+        head = "\n".join(others)
+        parts.append(f'  {json.dumps(name)}: {{\n{head}\n   "runs": [\n{runs}\n   ]\n  }}')
+    return '{\n "studies": {\n' + ",\n".join(parts) + "\n }\n}\n"
 
 
 if __name__ == "__main__":

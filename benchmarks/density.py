@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.machine import write_results
 from benchmarks.scenes import indian_pines
+from benchmarks.settings import PAPER
 from somf import DictionaryLearning
 from somf.data import as_source
 from somf.typing import Array
@@ -48,7 +49,7 @@ def measure(X: Any, k: int, reduction: int, n_epochs: int) -> dict[str, float]:
     for density in DENSITIES:
         model = DictionaryLearning(
             k, alpha="auto", code_density=density, reduction=reduction, n_epochs=n_epochs,
-            random_state=0,
+            tol=0.0, batch_size=50, random_state=0, **PAPER,
         )  # fmt: skip
         codes = model.fit(X).transform(source.rows(picked))
         result[str(density)] = float(np.mean(codes != 0))

@@ -29,6 +29,7 @@ import numpy as np
 from benchmarks.curves import Evaluator
 from benchmarks.datasets import photograph_patches, scene_pixels
 from benchmarks.machine import write_results
+from benchmarks.settings import ONE_EPOCH, PAPER_WEIGHTS
 from benchmarks.summaries import summary
 from somf import NMF, DictionaryLearning
 from somf.data import as_source
@@ -72,7 +73,13 @@ class Somf:
 
     def __init__(self, case: Case) -> None:
         self.model = DictionaryLearning(
-            case.k, alpha=case.alpha, reduction=1, batch_size=case.batch_size, random_state=0
+            case.k,
+            alpha=case.alpha,
+            reduction=1,
+            batch_size=case.batch_size,
+            random_state=0,
+            **PAPER_WEIGHTS,
+            **ONE_EPOCH,
         )
         self.model.init = case.X[: case.k]
 
@@ -209,7 +216,18 @@ def measure_nmf(case: Case, n_rounds: int, k: int = 20) -> dict[str, Any]:
     from sklearn import decomposition
 
     X = np.abs(case.X)
-    model = NMF(k, alpha=0.0, reduction=1, n_epochs=2, random_state=0, code_tol=1e-6).fit(X)
+    model = NMF(
+        k,
+        alpha=0.0,
+        reduction=1,
+        batch_size=50,
+        n_epochs=2,
+        tol=0.0,
+        init="samples",
+        code_tol=1e-6,
+        random_state=0,
+        **PAPER_WEIGHTS,
+    ).fit(X)
     peer = decomposition.NMF(k, init="random", solver="cd", tol=1e-6, max_iter=2000, random_state=0)
     peer.fit(X[:50])
     peer.components_ = np.asarray(model.components_, dtype=X.dtype)

@@ -43,6 +43,7 @@ from benchmarks.curves import (
 )
 from benchmarks.machine import facts
 from benchmarks.scenes import ALPHA, BATCH, K, aviris_scenes, in_memory, indian_pines
+from benchmarks.settings import PAPER
 from somf import NMF, DictionaryLearning, MatrixFactorization
 from somf.data import Source, as_source
 from somf.penalties import CodePenalty
@@ -117,10 +118,11 @@ class Method:
 
 
 def ours(kind: type[MatrixFactorization], alpha: float, **setting: Any) -> Method:
-    """Return an algorithm of this library."""
+    """Return an algorithm of this library; that of the paper unless the setting says otherwise."""
 
     def begin(source: Source, init: Array, seed: int) -> Learner:
-        model = kind(len(init), alpha=alpha, init=init, batch_size=BATCH, **setting)
+        params = PAPER | setting
+        model = kind(len(init), alpha=alpha, init=init, batch_size=BATCH, **params)
         return SomfLearner(model, source, seed)
 
     return Method(begin)
@@ -162,7 +164,7 @@ DICTIONARY_LEARNING = {
     "SOMF, r = 8": ours(DictionaryLearning, ALPHA, reduction=8),
     "SOMF, r = 12": ours(DictionaryLearning, ALPHA, reduction=12),
     "SOMF, r = 24": ours(DictionaryLearning, ALPHA, reduction=24),
-    "SOMF, r = auto": ours(DictionaryLearning, ALPHA, reduction="auto"),
+    "SOMF, r = auto": ours(DictionaryLearning, ALPHA, reduction="auto", code_estimator="auto"),
     "exact codes, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, code_estimator="exact"),
     "incremental, r = 4": ours(DictionaryLearning, ALPHA, reduction=4, surrogate="incremental"),
     SPAMS: Method(begin_spams, at_once=SPAMS_MINIBATCHES * BATCH),
@@ -174,7 +176,7 @@ NMF_METHODS = {
     OMF: ours(NMF, 0.0, reduction=1),
     SOMF: ours(NMF, 0.0, reduction=4),
     "SOMF, r = 12": ours(NMF, 0.0, reduction=12),
-    "SOMF, r = auto": ours(NMF, 0.0, reduction="auto"),
+    "SOMF, r = auto": ours(NMF, 0.0, reduction="auto", code_estimator="auto"),
     SCIKIT_LEARN: Method(begin_scikit_learn_nmf, n_epochs=0.2, n_seeds=1),
 }
 """The methods for NMF."""

@@ -29,12 +29,16 @@ import torch
 
 from benchmarks.machine import facts, write_results
 from benchmarks.scenes import ALPHA, indian_pines_cube, split_indian_pines
+from benchmarks.settings import ONE_EPOCH, PAPER
 from benchmarks.summaries import timed
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.typing import Array
 
 REDUCTION = 4
 """r."""
+
+SETTING: dict[str, Any] = {"reduction": REDUCTION} | PAPER | ONE_EPOCH
+"""One epoch of the paper's algorithm."""
 
 PATCH = 16
 """Rows and columns of a patch."""
@@ -129,7 +133,7 @@ def measure_epochs(
     rows = []
     for k, b in shapes:
         model = DictionaryLearning(
-            k, alpha=ALPHA, reduction=REDUCTION, batch_size=b, device="cuda", random_state=0
+            k, alpha=ALPHA, batch_size=b, device="cuda", random_state=0, **SETTING
         )
         times = seconds(model, patches)
         floor = floor_of_epoch(*patches.shape, k, b, rate)
@@ -156,7 +160,7 @@ def measure_epochs(
 def measure_outside(patches: ImagePatches, rate: dict[str, float]) -> list[dict[str, Any]]:
     """Return seconds per epoch on samples from host memory, and from a file."""
     model = DictionaryLearning(
-        256, alpha=ALPHA, reduction=REDUCTION, batch_size=256, device="cuda", random_state=0
+        256, alpha=ALPHA, batch_size=256, device="cuda", random_state=0, **SETTING
     )
     X = np.empty(patches.shape, dtype=np.float32)
     for ids in np.array_split(np.arange(len(X)), 64):
@@ -208,7 +212,7 @@ def measure_objectives(train: ImagePatches, test: ImagePatches) -> dict[str, flo
     ):
         torch.set_float32_matmul_precision(precision)
         model = DictionaryLearning(
-            100, alpha=ALPHA, reduction=REDUCTION, batch_size=50, device=device, random_state=0
+            100, alpha=ALPHA, batch_size=50, device=device, random_state=0, **SETTING
         )
         took = timed(partial(model.fit, train))
         torch.set_float32_matmul_precision("highest")
@@ -232,9 +236,11 @@ def measure_variants(patches: ImagePatches) -> dict[str, float]:
         "NMF": (NMF(), positive),
         "elastic-net atoms": (MatrixFactorization(atom_l1_ratio=0.5, l1_ratio=0.0), patches),
     }
+    common = SETTING.copy()
+    del common["code_estimator"]  # "auto" is "averaged" at this reduction
     result = {}
     for name, (model, data) in cases.items():
-        model.set_params(n_components=100, alpha=ALPHA, batch_size=50, device="cuda")
+        model.set_params(n_components=100, alpha=ALPHA, batch_size=50, device="cuda", **common)
         n_iter = -(-data.shape[0] // 50)
         result[name] = 1e3 * seconds(model, data, 1)["seconds"] / n_iter
         print(f"{name:<40}{result[name]:.2f} ms per iteration", flush=True)

@@ -91,7 +91,7 @@ def nmf(X: Any, k: int, alpha: float, init: str, seed: int) -> float:
     n_test = X.shape[0] // 10
     train, test = X[n_test:], X[:n_test]
     model = NMF(k, alpha=alpha, init=init, reduction=1, learning_rate=0.76, batch_size=256,
-                n_epochs=5, random_state=seed).fit(train)  # fmt: skip
+                n_epochs=5, tol=0.0, random_state=seed).fit(train)  # fmt: skip
     objective = model.objective(test)
     if alpha > 0:
         return objective
@@ -104,7 +104,7 @@ def dictionary_learning(X: Any, k: int, init: str, seed: int) -> float:
     train, test = X[n_test:], X[:n_test]
     atoms = chosen_by_kmeans(train, k, seed) if init == "k-means++" else init
     model = DictionaryLearning(k, alpha=0.1, init=atoms, reduction=1, learning_rate=0.85,
-                               batch_size=100, n_epochs=3, random_state=seed)  # fmt: skip
+                               batch_size=100, n_epochs=3, tol=0.0, random_state=seed)  # fmt: skip
     return model.fit(train).objective(test)
 
 

@@ -34,6 +34,7 @@ import numpy as np
 
 from benchmarks.machine import facts, seconds_of_others
 from benchmarks.scenes import indian_pines
+from benchmarks.settings import ONE_EPOCH, PAPER
 from benchmarks.speed import ALPHA, BATCH, K, summary
 from somf import DictionaryLearning, ImagePatches
 from somf.data import open_source
@@ -152,7 +153,7 @@ def pieces_of(files: list[Path], piece: int) -> list[tuple[Path, int]]:
 def fit(X: Any, reduction: float) -> dict[str, float]:
     """Fit one epoch; return its seconds in the loop, the seconds before it, and its CPU seconds."""
     model = DictionaryLearning(
-        K, alpha=ALPHA, reduction=reduction, batch_size=BATCH, random_state=0
+        K, alpha=ALPHA, reduction=reduction, batch_size=BATCH, random_state=0, **PAPER, **ONE_EPOCH
     )
     begin, used = perf_counter(), cpu_seconds()
     model.fit(X)

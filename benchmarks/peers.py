@@ -20,6 +20,7 @@ from benchmarks.curves import (
     initial_atoms,
 )
 from benchmarks.scenes import ALPHA, BATCH, K
+from benchmarks.settings import PAPER
 from benchmarks.summaries import extent
 from somf import DictionaryLearning, ImagePatches
 from somf.data import Source, as_source
@@ -34,7 +35,9 @@ def fit_somf(
     source: Source, init: Array, evaluate: Evaluator, seed: int, reduction: float
 ) -> Curve:
     """Return the curve of one epoch."""
-    model = DictionaryLearning(K, alpha=ALPHA, reduction=reduction, init=init)
+    model = DictionaryLearning(
+        K, alpha=ALPHA, reduction=reduction, batch_size=BATCH, init=init, **PAPER
+    )
     n, learner = source.shape[0], SomfLearner(model, source, seed)
     # The curve is convex: with points far apart, linear interpolation would give too late a time.
     return follow(learner, evaluate, n, n, BATCH, seed, growth=1.12)

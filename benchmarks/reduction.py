@@ -2,17 +2,16 @@
 
     python -m benchmarks.reduction [--scenes ../shared/data/aviris_scenes.npy] [--data planted]
 
-The data of `benchmarks.defaults`, with patches of two photographs in place of one; the digits
-(NMF), Indian Pines (NMF without a penalty), and all scenes together. The result is the compute time
-until the objective on held-out samples is, and stays, within 0.5 % of the best one of all fits from
-the same initial atoms. For NMF without a penalty, where no fit stays that close, it is 10 %.
-Medians over seeds. Reductions take turns.
+The data sets of `benchmarks.datasets`, and patches of AVIRIS scenes if their file exists. Apart
+from the reduction, parameters are the defaults, but the number of epochs is fixed. The result is
+the compute time until the objective on held-out samples is, and stays, within 0.5 % of the best one
+of all fits from the same initial atoms. Without a penalty, where few fits stay that close, it is
+10 %. Medians over seeds. Reductions take turns.
 """
 
 import argparse
 import json
 import math
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -20,11 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import defaults
-from benchmarks.convergence import photographs
+import somf
+from benchmarks.datasets import DATASETS, Dataset, scenes
+from benchmarks.defaults import EPOCHS
 from benchmarks.machine import write_results
-from benchmarks.scenes import aviris_scenes, in_memory, indian_pines
-from somf import NMF, DictionaryLearning
 from somf.algorithm.schedule import TOLERANCE
 from somf.algorithm.solver import Solver
 from somf.callbacks import Progress
@@ -35,9 +33,9 @@ from somf.training.start import start
 
 FITS: dict[str, dict[str, Any]] = {
     "1": {"reduction": 1},
-    "4": {"reduction": 4},
     "4, exact codes": {"reduction": 4, "code_estimator": "exact"},
-    "12": {"reduction": 12},
+    "4, masked codes": {"reduction": 4, "code_estimator": "masked"},
+    "12, masked codes": {"reduction": 12, "code_estimator": "masked"},
     "auto": {"reduction": "auto"},
 }
 """The fits that are compared."""
@@ -51,60 +49,47 @@ CLOSE_WITHOUT_PENALTY = 0.1
 RECORDS = 24
 """Evaluations of the held-out objective per fit."""
 
-
-def photo_patches() -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of two photographs, for which a mask has few features per atom."""
-    return *photographs(), {"n_components": 256, "alpha": 0.1}
+COMPILING_ITERATIONS = 3
+"""Iterations of the fit that compiles kernels before the others are timed."""
 
 
-def digits() -> tuple[Any, Any, dict[str, Any]]:
-    """Return handwritten digits of unit norm."""
-    from sklearn.datasets import load_digits
-    from sklearn.preprocessing import normalize
-
-    X = normalize(load_digits().data).astype(np.float32)
-    X = X[np.random.default_rng(0).permutation(len(X))]
-    return X[:1500], X[1500:], {"n_components": 30, "alpha": 0.02}
+def estimator(data: Dataset, name: str, **params: Any) -> somf.MatrixFactorization:
+    """Return the estimator of one of the fits."""
+    kind: type[somf.MatrixFactorization] = getattr(somf, data.problem)
+    return kind(data.k, alpha=data.alpha, **FITS[name], **params)
 
 
-def pines_without_penalty() -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of Indian Pines that are not centred, for NMF without a penalty."""
-    train, test = indian_pines(center=False)
-    return in_memory(train), in_memory(test), {"n_components": 100, "alpha": 0.0}
-
-
-def all_scenes(path: Path) -> tuple[Any, Any, dict[str, Any]]:
-    """Return patches of all scenes."""
-    train, test = aviris_scenes(path)
-    return in_memory(train), in_memory(test), {"n_components": 100, "alpha": 0.1}
-
-
-def history(kind: type, data: Any, name: str, epochs: float, seed: int) -> dict[str, list[float]]:
+def history(data: Dataset, name: str, seed: int) -> dict[str, list[float]]:
     """Return the history of one of the fits."""
-    train, test, params = data
-    planned = int(epochs * train.shape[0])
-
-    def is_over(progress: Progress) -> bool:
-        return progress.n_samples_seen >= planned
-
-    model = kind(
-        **params,
-        **FITS[name],
-        n_epochs=math.ceil(epochs),
-        record_every=max(50, planned // RECORDS),
-        callbacks=is_over,
+    n_epochs = EPOCHS[data.name]
+    model = estimator(
+        data,
+        name,
+        n_epochs=n_epochs,
+        tol=0.0,
+        record_every=max(1, n_epochs * data.train.shape[0] // RECORDS),
         random_state=seed,
     )
-    found: dict[str, list[float]] = model.fit(train, validation=test).history_
+    found: dict[str, list[float]] = model.fit(data.train, validation=data.test).history_
     return found
 
 
-def first_probe(kind: type, data: Any, seed: int) -> float:
+def compile_kernels(data: Dataset) -> None:
+    """Do a few iterations."""
+
+    def is_over(progress: Progress) -> bool:
+        return progress.n_iter == COMPILING_ITERATIONS
+
+    for name in FITS:
+        estimator(data, name, callbacks=is_over, random_state=0).fit(data.train)
+
+
+def first_probe(data: Dataset, seed: int) -> float:
     """Return the relative extra cost of codes from a twelfth of the features at the start."""
-    train, _, params = data
-    model = kind(**params, reduction="auto")
-    config = check_params(vars(model)).for_features(train.shape[1])
-    source, ids = as_source(train), np.arange(train.shape[0])
+    n, p = data.train.shape
+    params = vars(estimator(data, "auto"))
+    config = check_params(params).for_features(p).for_samples(n, p)
+    source, ids = as_source(data.train), np.arange(n)
     with threads(None):
         state = start(config, source, ids, seed, is_finite=True)
         loader = Loader(source, state.D.dtype, state.permutation)
@@ -132,12 +117,12 @@ def seconds_until(history: dict[str, list[float]], n_iter: float) -> float:
     return float(np.interp(n_iter, history["n_iter"], history["compute_seconds"]))
 
 
-def compare(kind: type, data: Any, epochs: float, seeds: int) -> dict[str, dict[str, Any]]:
+def compare(data: Dataset, seeds: int) -> dict[str, dict[str, Any]]:
     """Return seconds and final objectives of all fits."""
-    history(kind, data, "auto", 100 / data[0].shape[0], 0)  # compile
-    runs = [{name: history(kind, data, name, epochs, s) for name in FITS} for s in range(seeds)]
+    compile_kernels(data)
+    runs = [{name: history(data, name, seed) for name in FITS} for seed in range(seeds)]
     best = [min(min(run["objective"]) for run in of_seed.values()) for of_seed in runs]
-    close = CLOSE if data[2]["alpha"] > 0 else CLOSE_WITHOUT_PENALTY
+    close = CLOSE if data.alpha > 0 else CLOSE_WITHOUT_PENALTY
     found = {}
     for name in FITS:
         own = [of_seed[name] for of_seed in runs]
@@ -161,35 +146,25 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/reduction.json"))
     parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
     options = parser.parse_args()
-    sources: dict[str, tuple[type, Callable[[], Any], float]] = {
-        "Indian Pines": (DictionaryLearning, defaults.aviris, 1),
-        "photographs": (DictionaryLearning, photo_patches, 2),
-        "text": (DictionaryLearning, defaults.text, 2),
-        "planted": (DictionaryLearning, defaults.planted, 3),
-        "digits, NMF": (NMF, digits, 20),
-        "Indian Pines, NMF": (NMF, pines_without_penalty, 0.5),
-    }
+    sources = dict(DATASETS)
     if options.scenes.exists():
-        sources["airport"] = (DictionaryLearning, partial(defaults.scenes, options.scenes), 1)
-        sources["scenes"] = (DictionaryLearning, partial(all_scenes, options.scenes), 1)
+        sources["scenes"] = partial(scenes, options.scenes)
     result: dict[str, Any] = {
         "seeds": options.seeds,
         "close": CLOSE,
         "close without penalty": CLOSE_WITHOUT_PENALTY,
     }
     result |= {"first probe": {}, "data": {}}
-    if options.data:
+    if options.data and options.output.exists():
         result = json.loads(options.output.read_text())
-    for name, (kind, source, epochs) in sources.items():
-        if options.data and name not in options.data:
-            continue
-        data = source()
-        probes = [first_probe(kind, data, seed) for seed in range(options.seeds)]
+    for name in options.data or sources:
+        data = sources[name]()
+        probes = [first_probe(data, seed) for seed in range(options.seeds)]
         result["first probe"][name] = probes
         print(f"{name:<18} extra cost of codes at the start:", *(f"{x:.2%}" for x in probes))
-        found = result["data"][name] = compare(kind, data, epochs, options.seeds)
+        found = result["data"][name] = compare(data, options.seeds)
         for r, row in found.items():
-            print(f"{name:<18} r={r:<14}", *row["iterations"], "iterations,", row["seconds"], "s")
+            print(f"{name:<18} r={r:<18}", *row["iterations"], "iterations,", row["seconds"], "s")
     write_results(options.output, result)
 
 

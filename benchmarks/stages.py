@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.scenes import ALPHA, BATCH, K
+from benchmarks.settings import PAPER_WEIGHTS
 from somf import DictionaryLearning, MatrixFactorization
 from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
@@ -70,7 +71,14 @@ class StagedFit:
         kind: Callable[..., MatrixFactorization] = DictionaryLearning,
     ) -> None:
         self.batch_size = batch_size
-        model = kind(k, alpha=ALPHA, reduction=reduction, code_estimator=code_estimator)
+        model = kind(
+            k,
+            alpha=ALPHA,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            batch_size=batch_size,
+            **PAPER_WEIGHTS,
+        )
         source = as_source(X)
         config = check_params(vars(model)).for_features(source.shape[1])
         ids = np.arange(source.shape[0])

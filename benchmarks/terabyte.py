@@ -31,6 +31,7 @@ import numpy as np
 
 from benchmarks.machine import write_results
 from benchmarks.scenes import ALPHA, BATCH, K
+from benchmarks.settings import ONE_EPOCH, PAPER
 from benchmarks.summaries import summary
 from somf import DictionaryLearning, ImagePatches
 from somf.callbacks import Progress
@@ -116,7 +117,14 @@ def fit(image: Any, n_samples: int) -> dict[str, Any]:
         return progress.n_samples_seen >= n_samples
 
     model = DictionaryLearning(
-        K, alpha=ALPHA, reduction=REDUCTION, batch_size=BATCH, callbacks=[record], random_state=0
+        K,
+        alpha=ALPHA,
+        reduction=REDUCTION,
+        batch_size=BATCH,
+        callbacks=[record],
+        random_state=0,
+        **PAPER,
+        **ONE_EPOCH,
     ).fit(patches)
     steady = 1e3 * np.diff(seconds[WARM_UP:])
     kept = model._state.memory.arrays()
@@ -150,7 +158,8 @@ def fit(image: Any, n_samples: int) -> dict[str, Any]:
 def warm_up() -> None:
     """Import and compile all kernels on a small image of the same type."""
     image = np.random.default_rng(0).integers(0, 9, (40, 40, CHANNELS), dtype=np.uint16)
-    DictionaryLearning(10, reduction=REDUCTION, random_state=0).fit(ImagePatches(image, PATCH))
+    model = DictionaryLearning(10, reduction=REDUCTION, random_state=0, **PAPER, **ONE_EPOCH)
+    model.fit(ImagePatches(image, PATCH))
 
 
 def run_case(scene: Path, case: str, n_rows: int, n_samples: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import photograph_patches
 from benchmarks.machine import write_results
 from benchmarks.scenes import BATCH, K, indian_pines_cube, split_indian_pines
+from benchmarks.settings import ONE_EPOCH, PAPER_WEIGHTS
 from benchmarks.stages import StagedFit
 from benchmarks.summaries import summary, timed
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
@@ -99,7 +100,13 @@ def transform() -> Work:
     """Return a function that times `transform` of photographs, in seconds."""
     X = photograph_patches(10, 29_200)[:55_400]
     model = DictionaryLearning(
-        256, alpha=0.1, reduction=1, batch_size=256, n_epochs=1, random_state=0
+        256,
+        alpha=0.1,
+        reduction=1,
+        batch_size=256,
+        random_state=0,
+        **PAPER_WEIGHTS,
+        **ONE_EPOCH,
     ).fit(X)
 
     def code(n_threads: int) -> float:

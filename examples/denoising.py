@@ -38,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = DictionaryLearning(
         options.components,
         alpha=2 * options.noise,
-        reduction=1,  # 64 values are too few for subsampling
         n_epochs=options.epochs,
         random_state=0,
     )
@@ -97,7 +96,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--noise", type=float, default=0.1, help="its standard deviation")
     parser.add_argument("--components", type=int, default=128, help="number of atoms")
     parser.add_argument("--patch-size", type=int, default=8, help="pixels along a side")
-    parser.add_argument("--epochs", type=int, default=4, help="passes over the patches")
+    parser.add_argument("--epochs", type=int, default=100, help="passes over the patches, at most")
     return parser.parse_args(arguments)
 
 

@@ -27,10 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     X = normalize(load_digits().data)
     model = NMF(
         options.components,
-        alpha=0.005,
-        reduction=2,
+        alpha=0.01,
         init="random",  # atoms that start from digits stay close to digits
-        surrogate="incremental",
         n_epochs=options.epochs,
         random_state=0,
     )
@@ -60,7 +58,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
     parser.add_argument("--components", type=int, default=36, help="number of strokes")
-    parser.add_argument("--epochs", type=int, default=20, help="passes over the digits")
+    parser.add_argument("--epochs", type=int, default=100, help="passes over the digits, at most")
     return parser.parse_args(arguments)
 
 

@@ -2,8 +2,8 @@
 
 The AVIRIS scene Indian Pines shows 145 x 145 pixels of farmland in Indiana in 200 bands of light.
 It has 16,900 patches of 16 x 16 pixels with 51,200 values each: 3.5 GB as a matrix. Patches are cut
-out of the image of 17 MB when they are needed. An iteration uses a part of the values only, which
-makes learning fast; see --reduction.
+out of the image of 17 MB when they are needed. The fit measures that a part of the values is enough
+for an iteration, which makes learning fast.
 
     python examples/hyperspectral.py --output demo
 """
@@ -51,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = DictionaryLearning(
         options.components,
         alpha=0.1,
-        reduction=options.reduction,
         n_epochs=options.epochs,
         record_every=600,
         verbose=1,
@@ -85,9 +84,8 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
-    parser.add_argument("--epochs", type=int, default=1, help="passes over the patches")
+    parser.add_argument("--epochs", type=int, default=1, help="passes over the patches, at most")
     parser.add_argument("--components", type=int, default=100, help="number of atoms")
-    parser.add_argument("--reduction", type=float, default=12, help="use one value in this many")
     parser.add_argument("--patch-size", type=int, default=16, help="pixels along a side")
     return parser.parse_args(arguments)
 
@@ -146,7 +144,7 @@ def draw_curve(model: DictionaryLearning) -> Any:
     figure = plt.figure(figsize=(6.4, 4), layout="constrained")
     ax = figure.add_subplot()
     plot_history(model, ax=ax)
-    ax.set_title(f"{model.n_components} atoms, 1 value in {model.reduction:g} per iteration")
+    ax.set_title(f"{model.n_components} atoms, {model.n_iter_} iterations")
     ax.set_ylabel("objective on test patches")
     ax.grid(alpha=0.3)
     ax.spines[["top", "right"]].set_visible(False)

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     X = normalize(load_digits().data)[: options.samples]
     grid = {"n_components": options.components, "alpha": options.alpha}
     search = GridSearchCV(
-        DictionaryLearning(reduction=2, n_epochs=options.epochs, random_state=0),
+        DictionaryLearning(n_epochs=options.epochs, random_state=0),
         grid,
         scoring={"objective": held_out_objective, "error": held_out_error, "atoms": atoms_in_use},
         refit=False,
@@ -86,7 +86,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--samples", type=int, default=1797, help="digits to use, at most")
     parser.add_argument("--components", type=int, nargs="+", default=[25, 50, 100, 200])
     parser.add_argument("--alpha", type=float, nargs="+", default=[0.02, 0.05, 0.1, 0.2])
-    parser.add_argument("--epochs", type=int, default=5, help="passes over the digits")
+    parser.add_argument("--epochs", type=int, default=100, help="passes over the digits, at most")
     return parser.parse_args(arguments)
 
 

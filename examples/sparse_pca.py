@@ -1,7 +1,7 @@
 """Sparse PCA of patches of a photograph, next to PCA.
 
-A principal component is a wave over the whole patch. A sparse atom is a spot or an edge at one
-place. Codes are dense in both.
+A principal component is a wave over the whole patch. A sparse atom is a spot at one place.
+Codes are dense in both.
 
     python examples/sparse_pca.py --output demo
 """
@@ -25,9 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     image = load_sample_image("flower.jpg").mean(axis=2).astype(np.float32)
     patches = ImagePatches(image, options.patch_size, stride=options.stride)
-    model = SparsePCA(
-        options.components, alpha=0.01, reduction=2, n_epochs=options.epochs, random_state=0
-    )
+    model = SparsePCA(options.components, alpha=0.01, n_epochs=options.epochs, random_state=0)
     model.fit(patches)
     X = patches.rows(np.arange(patches.shape[0]))
     pca = PCA(options.components, random_state=0).fit(X)
@@ -55,7 +53,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--components", type=int, default=36, help="number of components")
     parser.add_argument("--patch-size", type=int, default=12, help="pixels along a side")
     parser.add_argument("--stride", type=int, default=4, help="pixels between patches")
-    parser.add_argument("--epochs", type=int, default=4, help="passes over the patches")
+    parser.add_argument("--epochs", type=int, default=100, help="passes over the patches, at most")
     return parser.parse_args(arguments)
 
 

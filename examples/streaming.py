@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(0)
     held_out = [next(portions(name, 500, rng)) for name in names]
 
-    model = somf.DictionaryLearning(options.components, alpha=0.1, reduction=2, random_state=0)
+    model = somf.DictionaryLearning(options.components, alpha=0.1, random_state=0)
     curves: list[list[float]] = []
     for name in names:
         for _, X in zip(range(options.portions), portions(name, options.size, rng), strict=False):

@@ -63,9 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     filled = X.nnz / np.prod(X.shape)
     print(f"{X.shape[0]} texts, {X.shape[1]} words, {filled:.2%} of the matrix is not zero")
 
-    model = NMF(
-        options.components, alpha=0.05, reduction=2, n_epochs=options.epochs, random_state=0
-    )
+    model = NMF(options.components, alpha=0.05, n_epochs=options.epochs, random_state=0)
     found = usage_of(model.fit(X).transform(X, sparse=True))
     words = vectorizer.get_feature_names_out()
     topics = [
@@ -124,7 +122,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--output", type=Path, default=Path("demo"), help="folder to write to")
     parser.add_argument("--documents", type=int, default=8000, help="texts to read, at most")
     parser.add_argument("--components", type=int, default=30, help="number of topics")
-    parser.add_argument("--epochs", type=int, default=10, help="passes over the texts")
+    parser.add_argument("--epochs", type=int, default=100, help="passes over the texts, at most")
     return parser.parse_args(arguments)
 
 
