@@ -9,8 +9,15 @@ import numpy as np
 import pytest
 
 from somf import NMF, DictionaryLearning
+from somf.training.config import BATCH_SIZES
 from somf.training.convergence import FIRST_WINDOW, INTERVAL, LONGEST_EPOCH, Convergence
-from tests.helpers.fits import assert_same_fit, fit_with_stops, sklearn_clone
+from tests.helpers.fits import (
+    StopError,
+    assert_same_fit,
+    fit_with_stops,
+    sklearn_clone,
+    stopping_at,
+)
 from tests.helpers.problems import planted
 
 
@@ -33,7 +40,8 @@ class FakeSolver:
 
 def watch(means, n_samples=1000, solver=None, **params):
     """Return a convergence after intervals with these mean objectives, and the solver."""
-    config = DictionaryLearning(4, **({"patience": 2} | params))._config().for_samples(n_samples, 10)
+    model = DictionaryLearning(4, **({"patience": 2} | params))
+    config = model._config().for_samples(n_samples, 10)
     convergence, solver = Convergence(config, n_samples), solver or FakeSolver()
     for mean in means:
         solver.state.n_samples_seen += convergence.interval
@@ -100,11 +108,18 @@ def test_with_another_tolerance_it_has_not_stalled_yet():
 
 @pytest.mark.parametrize(
     "change",
-    [{"first": -1}, {"first": 9999}, {"total": math.nan}, {"window": 0}, {"n_stalled": -1}],
+    [
+        {"first": -1},
+        {"first": 9999},
+        {"total": math.nan},
+        {"window": 0},
+        {"n_stalled": -1},
+        {"batch_size": 0},
+    ],
 )
 def test_what_cannot_be_is_not_restored(change):
     convergence, _ = watch([1.0, 0.9])
-    with pytest.raises(ValueError, match="impossible"):
+    with pytest.raises(ValueError, match=r"impossible|empty"):
         convergence.restore(convergence.fields() | change, 2000)
 
 
@@ -127,6 +142,18 @@ def test_an_interrupted_default_fit_equals_an_undisturbed_one(toy, tmp_path, kin
     last = undisturbed.n_iter_
     stops = [1, 18, 19, 20, last // 2, last - 1, last]
     assert_same_fit(fit_with_stops(model, X, tmp_path / "c", stops), undisturbed)
+
+
+def test_a_fit_keeps_its_batch_size_when_it_resumes(toy, tmp_path, monkeypatch):
+    model = DictionaryLearning(5, random_state=0)
+    undisturbed = sklearn_clone(model).fit(toy)
+    with pytest.raises(StopError):
+        sklearn_clone(model).set_params(checkpoint=tmp_path / "c", callbacks=[stopping_at(4)]).fit(
+            toy
+        )
+    monkeypatch.setitem(BATCH_SIZES, "cpu", (40, 40))  # as on another device
+    resumed = sklearn_clone(model).set_params(checkpoint=tmp_path / "c").fit(toy)
+    assert_same_fit(resumed, undisturbed)
 
 
 def test_a_finished_fit_goes_on_with_a_smaller_tolerance(toy, tmp_path):

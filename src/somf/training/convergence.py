@@ -68,7 +68,7 @@ class Convergence:
     def fields(self) -> dict[str, Any]:
         """Return what `restore` needs; JSON can store it."""
         window = self.window if math.isfinite(self.window) else None
-        names = ("tol", "first", "total", "before", "n_stalled")
+        names = ("batch_size", "tol", "first", "total", "before", "n_stalled")
         return {name: getattr(self, name) for name in names} | {"window": window}
 
     def restore(self, fields: dict[str, Any], n_samples_seen: int) -> None:
@@ -81,6 +81,8 @@ class Convergence:
             int(fields["n_stalled"]),
         )
         is_finite = math.isfinite(total) and (before is None or math.isfinite(before))
+        if int(fields["batch_size"]) < 1:
+            raise ValueError("its minibatches are empty")
         if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
             raise ValueError("its record of convergence is impossible")
         self.first, self.total, self.before = first, total, before

@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +91,9 @@ def _fit(
             if resumed is not None:
                 seed = resumed.state.seed
             split = hold_out(source, validation, seed)
+            if config.batch_size == 0 and resumed is not None and resumed.convergence is not None:
+                # That of the device on which the fit began.
+                config = replace(config, batch_size=int(resumed.convergence["batch_size"]))
             config = config.for_samples(len(split.ids), source.shape[1])
             stack.enter_context(threads(config.n_threads))
             stack.enter_context(kernels_for(config.device).explain_out_of_memory())
