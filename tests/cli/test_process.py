@@ -128,7 +128,7 @@ def test_files_of_every_kind_are_learned_by_processes():
         named = "" if dataset is None else f"--dataset {dataset}"
         data[kind] = f"{name} --patches 4 --stride 3 {named}"
         sources[kind] = somf.ImagePatches(name, 4, stride=3, dataset=dataset)
-    lines = [f"fit {given} --components 6 --epochs 1 -o {kind}.somf" for kind, given in data.items()]
+    lines = [f"fit {file} --components 6 --epochs 1 -o {kind}.somf" for kind, file in data.items()]
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda line: end(start(line)), lines))
     for kind, source in sources.items():
