@@ -156,7 +156,8 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
 def _patience(k: int, sample_ids: Ints | None) -> int:
     """Return how many samples in a row may leave an atom unused before it is replaced.
 
-    A pass over all samples of a finite data set proves that none of them uses an atom.
+    A sample may be the first of an epoch and the last of the next one, so that two epochs of a
+    finite data set prove that none of its samples uses an atom.
     """
     patience = max(LEAST_PATIENCE, PATIENCE_PER_ATOM * k)
-    return patience if sample_ids is None else min(patience, len(sample_ids))
+    return patience if sample_ids is None else min(patience, 2 * len(sample_ids))
