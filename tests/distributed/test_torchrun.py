@@ -69,7 +69,18 @@ def test_a_program_under_torchrun_is_restarted_and_resumes_bit_by_bit(two, data,
 
 def test_the_command_starts_workers(data, tmp_path):
     output = tmp_path / "m.somf"
-    options = ("--components", "6", "--validation", "0.1", "--threads", "1", "-q", "--json")
+    options = (
+        "--components",
+        "6",
+        "--validation",
+        "0.1",
+        "--threads",
+        "1",
+        "-q",
+        "--json",
+        "--epochs",
+        "1",
+    )
     done = run("-m", "somf", "fit", data, *options, "--workers", "2", "-o", output)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["samples_seen"] == 270

@@ -30,6 +30,7 @@ from somf.training.contents import (
     Check,
     CheckpointContents,
     ResumePoint,
+    may_replace,
     position_of,
     progress_of,
 )
@@ -54,9 +55,6 @@ EVERY_SECONDS = 60.0
 
 SHARE_OF_TIME = 0.05
 """By default a fit spends at most this share of its time on writing checkpoints."""
-
-BEGINNING = 2**12
-"""Bytes at the beginning of a damaged file that are searched for the name of the format."""
 
 
 @dataclass(frozen=True)
@@ -273,9 +271,9 @@ class CheckpointManager:
         """
         found = self._find(rows, check) if self.communicator.rank == 0 else None
         path = self.communicator.tell(None if found is None else str(found[0]))[0]
-        if path is None:
-            return None
-        return self._read(Path(path), rows, check) if found is None else found[1]
+        if found is not None or path is None:
+            return None if found is None else found[1]
+        return self._read(Path(path), rows, check)
 
     def _find(self, rows: Rows, check: Check) -> tuple[Path, ResumePoint] | None:
         """Return the checkpoint that can be read, and what it says."""
@@ -314,9 +312,8 @@ class CheckpointManager:
                 got=f"{str(path)!r}, which is a model",
             )
         with modelfile.refuse_malformed(path):
-            # Rank 0 compares for all.
-            is_first = self.communicator.rank == 0
-            differences = self.identity.differences(model, model.fit) if is_first else []
+            compares = self.communicator.rank == 0  # for all ranks
+            differences = self.identity.differences(model, model.fit) if compares else []
         if differences:
             raise ParameterError(
                 "checkpoint",
@@ -351,15 +348,15 @@ class CheckpointManager:
         """Check what only rank 0 knows; return sentences about files that have changed."""
         if self.communicator.rank > 0:
             return []
-        is_validated = self.identity.validation is not None
-        if progress.history and ("objective" in progress.history) != is_validated:
+        is_complete = ("objective" in progress.history) == (self.identity.validation is not None)
+        if progress.history and not is_complete:
             raise ValueError("its history is incomplete")
         return self.identity.changed_files(fit)
 
     def _check_start(self) -> None:
         """Make sure that a fit that starts again replaces nothing but checkpoints."""
         if self.previous.exists():
-            if not _may_replace(self.previous) or self.previous.stat().st_size == 0:
+            if not may_replace(self.previous) or self.previous.stat().st_size == 0:
                 raise self._other_file(self.previous, "which the next one replaces")
             logger.warning(
                 "There is no checkpoint %s, so the fit starts again. Its predecessor, %s, is not "
@@ -379,7 +376,7 @@ class CheckpointManager:
                 RuntimeWarning,
                 stacklevel=4,
             )
-        elif self.previous.exists() and not _may_replace(self.previous):
+        elif self.previous.exists() and not may_replace(self.previous):
             raise self._other_file(self.previous, "which the next one replaces")
 
     def _other_file(self, path: Path, purpose: str) -> ParameterError:
@@ -390,15 +387,3 @@ class CheckpointManager:
             "Remove or rename that file, or choose another path.",
             got="another file",
         )
-
-
-def _may_replace(path: Path) -> bool:
-    """Return whether a file is a checkpoint, or the rest of one."""
-    if not path.is_file():
-        return False
-    try:
-        return modelfile.is_checkpoint(path)
-    except DamagedFileError:
-        with path.open("rb") as file:
-            beginning = file.read(BEGINNING)
-        return not beginning or b'"somf' in beginning

@@ -2,11 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from somf.algorithm.state import State
+from somf.errors import DamagedFileError
+from somf.persistence import modelfile
 from somf.training.callbacks import Progress
 from somf.typing import History, Ints
+
+BEGINNING = 2**12
+"""Bytes at the beginning of a damaged file that are searched for the name of the format."""
 
 Check: TypeAlias = Callable[[State, dict[str, Any] | None], None]
 """Raises ValueError if a fit cannot have reached a state and its record of convergence."""
@@ -75,3 +81,15 @@ def progress_of(fit: dict[str, Any], history: History, state: State) -> Progress
 def position_of(state: State, progress: Progress) -> tuple[int, int]:
     """Return how far a fit has come, in iterations and records."""
     return state.n_iter, len(progress.history.get("n_iter", ()))
+
+
+def may_replace(path: Path) -> bool:
+    """Return whether a file is a checkpoint, or the rest of one."""
+    if not path.is_file():
+        return False
+    try:
+        return modelfile.is_checkpoint(path)
+    except DamagedFileError:
+        with path.open("rb") as file:
+            beginning = file.read(BEGINNING)
+        return not beginning or b'"somf' in beginning
