@@ -27,6 +27,7 @@ from somf.inference.coding import Coder
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.penalties import CodePenalty
+from somf.training.samples import Samples
 from somf.training.start import start
 from somf.typing import Array, Ints
 
@@ -61,8 +62,9 @@ class SomfLearner:
     def __init__(self, model: MatrixFactorization, source: Source, seed: int) -> None:
         config = check_params(vars(model)).for_features(source.shape[1])
         with threads(None):
-            ids = np.arange(source.shape[0])
-            self.state = start(config, source, ids, seed=seed, is_finite=True)
+            self.state = start(
+                config, source, Samples.alone(source.shape[0]), seed=seed, is_finite=True
+            )
         self.solver = Solver(config, self.state)
         self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
 

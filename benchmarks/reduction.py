@@ -29,6 +29,7 @@ from somf.callbacks import Progress
 from somf.data import Loader, as_source, epoch_order
 from somf.estimators.config import check_params
 from somf.kernels.cpu.threads import threads
+from somf.training.samples import Samples
 from somf.training.start import start
 
 FITS: dict[str, dict[str, Any]] = {
@@ -91,7 +92,7 @@ def first_probe(data: Dataset, seed: int) -> float:
     config = check_params(params).for_features(p).for_samples(n, p)
     source, ids = as_source(data.train), np.arange(n)
     with threads(None):
-        state = start(config, source, ids, seed, is_finite=True)
+        state = start(config, source, Samples.alone(source.shape[0]), seed, is_finite=True)
         loader = Loader(source, state.D.dtype, state.permutation)
         batch = epoch_order(ids, seed, 0)[: config.batch_size]
         return Solver(config, state).extra_cost(loader.load(batch), TOLERANCE)

@@ -14,6 +14,7 @@ from somf import DictionaryLearning, MatrixFactorization
 from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
 from somf.estimators.config import check_params
+from somf.training.samples import Samples
 from somf.training.start import start
 
 STAGES = ("load", "mask", "regression", "codes", "surrogate", "dictionary", "other")
@@ -82,7 +83,7 @@ class StagedFit:
         source = as_source(X)
         config = check_params(vars(model)).for_features(source.shape[1])
         ids = np.arange(source.shape[0])
-        self.state = start(config, source, ids, seed=0, is_finite=True)
+        self.state = start(config, source, Samples.alone(source.shape[0]), seed=0, is_finite=True)
         self.solver = Solver(config, self.state)
         self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
         self.order = epoch_order(ids, 0, 0)

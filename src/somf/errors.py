@@ -183,3 +183,22 @@ class MissingLibraryError(SomfError, ImportError):
 
 class OutOfMemoryError(SomfError, MemoryError):
     """A device has not enough memory; the message says what to reduce."""
+
+
+class RankError(SomfError, RuntimeError):
+    """Another rank has failed, so that this one cannot go on.
+
+    Parameters
+    ----------
+    ranks : list of int
+        The ranks that have failed, or do not answer.
+    size : int
+        How many ranks there are.
+    cause : str
+        What is known of it, as the end of the sentence "Rank … of … <cause>".
+    """
+
+    def __init__(self, ranks: list[int], size: int, cause: str) -> None:
+        who = f"Rank {ranks[0]}" if len(ranks) == 1 else f"Ranks {', '.join(map(str, ranks))}"
+        super().__init__(f"{who} of {size} {cause}")
+        self.ranks, self.cause = ranks, cause

@@ -9,6 +9,7 @@ from somf.algorithm.initialization import initial_atoms
 from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.penalties import AtomBall
+from somf.training.samples import Rows, Samples
 from somf.training.start import start
 from tests.helpers.problems import listed
 
@@ -40,7 +41,13 @@ def test_given_atoms_are_moved_into_the_ball(toy):
     init = np.diag([2.0] * 60)[:10] + 0.0
     init[1] *= 0.1
     model = DictionaryLearning(10, init=init)
-    state = start(model._config(), as_source(toy), np.arange(10), 0, is_finite=True)
+    state = start(
+        model._config(),
+        as_source(toy),
+        Rows.alone(len(toy)).among(np.arange(10)),
+        0,
+        is_finite=True,
+    )
     np.testing.assert_allclose(state.components, np.minimum(init, 1.0))
 
 
@@ -48,12 +55,12 @@ def test_given_atoms_are_moved_into_the_ball(toy):
 @pytest.mark.parametrize("mu", [0, 0.5, 1])
 def test_a_partial_update_freezes_the_other_rows_and_respects_the_budget(toy, mu, masks):
     config = MatrixFactorization(10, atom_l1_ratio=mu, reduction=3, masks=masks)._config()
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     state.B[:], state.C[:] = np.random.default_rng(0).standard_normal((60, 10)), np.eye(10)
     for t in range(5):
         before, subset = state.D.copy(), solver.masks.draw(t, solver.reduction)
-        solver.dictionary.update(subset)
+        solver.dictionary.update(subset, state.C)
         solver.dictionary.update_norms(subset.blocks, None)
         frozen = np.delete(np.arange(60), listed(subset))
         np.testing.assert_array_equal(state.D[frozen], before[frozen])
@@ -65,7 +72,7 @@ def test_a_partial_update_freezes_the_other_rows_and_respects_the_budget(toy, mu
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
     config = DictionaryLearning(10, reduction=2)._config()
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     X = toy[:5][:, state.permutation]
     state.n_samples_seen = 1000
@@ -86,7 +93,7 @@ def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
 
 def test_atoms_that_found_no_sample_are_tried_again(toy):
     config = DictionaryLearning(10, reduction=2)._config()
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     X = toy[:, state.permutation]
     state.n_samples_seen = 1000
@@ -98,7 +105,7 @@ def test_atoms_that_found_no_sample_are_tried_again(toy):
 
 def test_a_replacement_during_a_step_keeps_grams_and_norms_current(toy):
     config = DictionaryLearning(10, alpha=10, reduction=2)._config()  # so that none is used
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     state.last_used[1:] = -(10**6)
     solver.step(toy[:20][:, state.permutation], np.arange(20))
@@ -109,7 +116,7 @@ def test_a_replacement_during_a_step_keeps_grams_and_norms_current(toy):
 
 def test_zero_samples_do_not_become_atoms(toy):
     config = DictionaryLearning(10, reduction=2)._config()
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     state.n_samples_seen = 10**6
     before = state.D.copy()

@@ -11,6 +11,7 @@ from somf.algorithm.regression import BlockGrams, Regression, StoredGrams
 from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.kernels import reference
+from somf.training.samples import Samples
 from somf.training.start import start
 from tests.helpers.problems import listed
 
@@ -18,7 +19,16 @@ from tests.helpers.problems import listed
 @pytest.fixture
 def solver(toy):
     config = DictionaryLearning(10, reduction=3)._config()
-    return Solver(config, start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True))
+    return Solver(
+        config,
+        start(
+            config,
+            as_source(toy),
+            Samples.alone(len(toy)),
+            0,
+            is_finite=True,
+        ),
+    )
 
 
 def blank_memory(solver, ids):
@@ -43,6 +53,7 @@ def test_block_grams_give_the_stored_gram_while_the_dictionary_does_not_change(s
             regression.estimate(X[visited], subset, memory, visited)
             for regression, memory in zip(estimates, memories, strict=True)
         )
+        estimates[0].age(len(visited))
         np.testing.assert_allclose(by_blocks.grams, by_matrix.grams, atol=1e-12)
         np.testing.assert_allclose(by_blocks.beta, by_matrix.beta, atol=1e-12)
         np.testing.assert_allclose(by_blocks.sq_norm, by_matrix.sq_norm, atol=1e-12)
@@ -96,7 +107,7 @@ def test_averages_follow_the_weights_of_the_paper(solver, toy):
 
 def test_block_grams_stay_current_while_the_dictionary_changes(toy):
     config = DictionaryLearning(10, reduction=3.5)._config()
-    state = start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    state = start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
     solver = Solver(config, state)
     for t in range(20):
         solver.step(toy[:10][:, state.permutation] * (1 + t))

@@ -9,6 +9,7 @@ from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
 from somf.kernels.cpu import threads
+from somf.training.samples import Samples
 from somf.training.start import start
 from tests.helpers.algorithm1 import somf
 from tests.helpers.problems import listed, planted
@@ -43,7 +44,7 @@ def test_iterates_are_those_of_algorithm_1_of_the_paper(problem, batch_size):
     )
     config = model._config().for_features(24)
     source, ids = as_source(X), np.arange(30)
-    state = start(config, source, ids, seed=3, is_finite=True)
+    state = start(config, source, Samples.alone(source.shape[0]), seed=3, is_finite=True)
     state.patience[:] = 10**9  # the paper replaces no atoms
     solver, loader = Solver(config, state), Loader(source, np.dtype(np.float64))
     D0 = state.D.copy()

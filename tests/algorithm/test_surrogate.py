@@ -7,14 +7,16 @@ import scipy.sparse as sp
 from somf import DictionaryLearning
 from somf.algorithm.surrogate import Forgetting, IncrementalSurrogate, OnlineSurrogate
 from somf.data import as_source
+from somf.distributed import ALONE
 from somf.kernels.cpu import kernels as cpu
+from somf.training.samples import Samples
 from somf.training.start import start
 
 
 @pytest.fixture
 def state(toy):
     config = DictionaryLearning(5, reduction=1)._config()
-    return start(config, as_source(toy), np.arange(len(toy)), 0, is_finite=True)
+    return start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
 
 
 def random_codes(b, seed):
@@ -44,26 +46,27 @@ def test_a_sample_weighs_at_least_one_in_a_window(seen):
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
-    surrogate = OnlineSurrogate(state, cpu, Forgetting(0.9))
+    surrogate = OnlineSurrogate(state, cpu, ALONE, Forgetting(0.9))
     B, C = np.zeros((60, 5)), np.zeros((5, 5))
     for t in range(6):
         X, code = toy[t * 10 : t * 10 + 10], random_codes(10, t)
         w = Forgetting(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code))
+        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code), len(code))
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)
 
 
 def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, toy):
-    surrogate = IncrementalSurrogate(state, cpu)
+    surrogate = IncrementalSurrogate(state, cpu, ALONE)
     latest = np.zeros((30, 5))
     for t in range(10):
         batch = np.random.default_rng(t).permutation(30)[:12]
         code = random_codes(12, t)
-        surrogate.add(toy[batch], code, latest[batch])
+        surrogate.add(toy[batch], code, latest[batch], len(code))
+        surrogate.total()
         latest[batch] = code
     np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
     np.testing.assert_allclose(state.C, latest.T @ latest, atol=1e-12)
@@ -71,12 +74,14 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
 
 
 def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
-    surrogate = IncrementalSurrogate(state, cpu)
+    surrogate = IncrementalSurrogate(state, cpu, ALONE)
     old = random_codes(20, 0)
-    surrogate.add(toy[:20], old, np.zeros_like(old))
+    surrogate.add(toy[:20], old, np.zeros_like(old), 20)
+    surrogate.total()
     new = random_codes(20, 1)
     new[:, 2] = 0
-    surrogate.add(toy[:20], new, old)
+    surrogate.add(toy[:20], new, old, 20)
+    surrogate.total()
     assert not state.B[:, 2].any()
     assert not state.C[2].any()
     assert not state.C[:, 2].any()

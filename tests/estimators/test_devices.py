@@ -12,6 +12,7 @@ from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, Spa
 from somf.algorithm.solver import Solver
 from somf.data import as_source
 from somf.kernels import kernels_for
+from somf.training.samples import Samples
 from somf.training.start import start
 from tests.helpers.gpu import NEEDS_CUDA, NEEDS_GPU
 from tests.helpers.processes import run_python
@@ -54,7 +55,8 @@ def states_after(n_steps, kind, params, X, dtype=np.float64):
     for device in ("cpu", "cuda"):
         settings = {"alpha": 0.1, "reduction": 3, "code_tol": 0.0} | params
         config = kind(K, device=device, dtype=dtype, **settings)._config().for_features(P)
-        state = start(config, as_source(X), np.arange(X.shape[0]), seed=0, is_finite=True)
+        n = X.shape[0]
+        state = start(config, as_source(X), Samples.alone(n), seed=0, is_finite=True)
         solver = Solver(config, state)
         columns = slice(None) if state.permutation is None else state.permutation
         for step in range(n_steps):

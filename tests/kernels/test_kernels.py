@@ -2,6 +2,8 @@
 
 import inspect
 import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -224,6 +226,43 @@ def test_the_blocked_dictionary_update_equals_the_plain_loop(fast, mu, positive,
     assert blocked.dtype == dtype
     frozen = [*range(3), 17, 18, 19, *range(21, 30)]
     np.testing.assert_array_equal(blocked[frozen], D[frozen])
+
+
+@FAST
+@DTYPES
+@pytest.mark.parametrize("k", [1, 31, 70])
+def test_the_update_of_a_part_that_is_all_equals_the_plain_loop(fast, k, dtype):
+    B, C, budget = surrogate(50, k, dtype)
+    budget[0] = 0
+    D = AtomBall(0.0, False).normalise(np.random.default_rng(1).standard_normal((50, k)))
+    plain, part = D.astype(dtype), D.astype(dtype)
+    reference.update_part(plain, B, C, budget, lambda gram: gram)
+    fast.update_part(part, B, C, budget, lambda gram: gram)
+    np.testing.assert_allclose(part, plain, atol=1e-11 if dtype == np.float64 else 2e-4)
+
+
+@pytest.mark.parametrize("kernels", [cpu, reference], ids=["cpu", "reference"])
+@pytest.mark.parametrize("edges", [(0, 20, 50), (0, 0, 50)], ids=["two", "an empty one"])
+def test_parts_of_the_features_are_updated_as_all_of_them(kernels, edges):
+    B, C, budget = surrogate(50, 40, np.float64)
+    D = AtomBall(0.0, False).normalise(np.random.default_rng(1).standard_normal((50, 40)))
+    plain = D.copy()
+    reference.update_atoms(plain, B, C, (slice(0, 50),), budget, AtomBall(0.0, False))
+    barrier, grams = threading.Barrier(2, timeout=60), {}
+
+    def update(part):
+        def total(gram):
+            barrier.wait()
+            grams[part] = gram
+            barrier.wait()
+            return grams[0] + grams[1]
+
+        rows = slice(edges[part], edges[part + 1])
+        kernels.update_part(D[rows], B[rows], C, budget, total)
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(update, range(2)))
+    np.testing.assert_allclose(D, plain, atol=1e-11)
 
 
 @KERNELS

@@ -134,10 +134,10 @@ def test_an_error_in_the_middle_of_a_step_does_not_get_into_the_checkpoint(
     checkpoint = Checkpoint(tmp_path / "c", every_samples=30)
     update = somf.algorithm.dictionary.Dictionary.update
 
-    def fails(self, subset):
+    def fails(self, *arguments):
         if self.state.n_iter == 3:
             raise MemoryError
-        update(self, subset)
+        update(self, *arguments)
 
     with monkeypatch.context() as patch:
         patch.setattr(somf.algorithm.dictionary.Dictionary, "update", fails)

@@ -347,10 +347,10 @@ def test_ctrl_c_never_leaves_half_a_step_of_partial_fit_in_the_model(toy, monkey
     expected = DictionaryLearning(4, reduction=2, batch_size=50, random_state=0)
     update = somf.algorithm.dictionary.Dictionary.update
 
-    def interrupt(self, subset):
+    def interrupt(self, *arguments):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
-        update(self, subset)
+        update(self, *arguments)
 
     monkeypatch.setattr(somf.algorithm.dictionary.Dictionary, "update", interrupt)
     with pytest.raises(KeyboardInterrupt):

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from somf.algorithm.masks import Indicators, Subset
 from somf.algorithm.state import State
+from somf.distributed import ALONE, Communicator
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall
@@ -29,17 +30,34 @@ class Dictionary:
     ball : AtomBall
     blocks : list of slice
         The blocks of rows whose norms are kept.
+    communicator : Communicator
     """
 
-    def __init__(self, state: State, kernels: Kernels, ball: AtomBall, blocks: list[slice]) -> None:
+    def __init__(
+        self,
+        state: State,
+        kernels: Kernels,
+        ball: AtomBall,
+        blocks: list[slice],
+        communicator: Communicator = ALONE,
+    ) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
+        self.communicator = communicator
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
-        self._known_last_used = to_host(state.last_used)
+        self._update_atoms = communicator.atom_update(kernels, ball)
+        self._known_last_used = communicator.latest(to_host(state.last_used))
         self._first_due = 0
         self._pending_copy: Callable[[], Ints | None] | None = None
 
-    def update(self, subset: Subset) -> None:
-        """Improve the atoms on the rows of a subset, within the budget that frozen rows leave."""
+    def update(self, subset: Subset, C: Array) -> None:
+        """Improve the atoms on the rows of a subset, within the budget that frozen rows leave.
+
+        Parameters
+        ----------
+        subset : Subset
+        C : ndarray of shape (k, k)
+            That of all ranks.
+        """
         D_s, rows = subset.of_features(self.state.D)
         B_s, _ = subset.of_features(self.state.B)
         norms = self.state.norms
@@ -48,7 +66,7 @@ class Dictionary:
         else:
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
         budget = (1 - frozen).clip(0, 1)
-        self.kernels.update_atoms(D_s, B_s, self.state.C, rows, budget, self.ball)
+        self._update_atoms(D_s, B_s, C, rows, budget)
         subset.write_back(self.state.D, D_s)
 
     def update_norms(self, blocks: Iterable[int], grams: Array | None) -> None:
@@ -68,7 +86,7 @@ class Dictionary:
             norms[g] = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
-        """Replace unused atoms by the worst coded samples of a minibatch.
+        """Replace unused atoms by the worst coded samples of a minibatch, those of all ranks.
 
         The patience with an atom doubles each time it is replaced. So a fit with more atoms than
         the data needs stops replacing atoms.
@@ -88,9 +106,7 @@ class Dictionary:
         unused = self._find_unused(soon=REQUEST_AHEAD * len(objective))
         if unused.size == 0:
             return False
-        worst = np.argsort(-to_host(objective), kind="stable")[: unused.size]
-        rows = to_host(X[worst]) if not isinstance(X, sp.csc_array) else X[worst].toarray()
-        fresh = self.ball.normalise(rows.T)
+        fresh = self.ball.normalise(self._worst_coded(X, to_host(objective), unused.size).T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
         if atoms.size == 0:
@@ -107,13 +123,25 @@ class Dictionary:
         state.n_averaged = 0
         return True
 
+    def _worst_coded(self, X: Matrix, objective: Array, n_most: int) -> Array:
+        """Return the samples with the largest objectives, of the parts of all ranks."""
+        objectives = self.communicator.gather(objective)
+        first = sum(len(part) for part in objectives[: self.communicator.rank])
+        worst = np.argsort(-np.concatenate(objectives), kind="stable")[:n_most]
+        is_own = (worst >= first) & (worst < first + len(objective))
+        own = X[worst[is_own] - first]
+        rows = np.zeros((len(worst), X.shape[1]), objective.dtype)
+        rows[is_own] = own.toarray() if isinstance(own, sp.sparray) else to_host(own)
+        return self.communicator.sum(rows)[0]
+
     def _find_unused(self, soon: int) -> Ints:
         """Return the atoms whose patience has run out.
 
         On a device, `last_used` is ahead of the copy of it on the host. A stale copy can only
         overestimate how long an atom has been idle. So the host waits for the device only if an
         atom seems to have been idle for too long; a little before, it requests a copy without
-        waiting.
+        waiting. With several ranks, each knows its own samples only; they tell each other when an
+        atom seems to have been idle for too long, and not earlier.
 
         Parameters
         ----------
@@ -130,9 +158,9 @@ class Dictionary:
 
         least_patience = self._patience_left().min()
         if least_patience <= 0:
-            self._known_last_used = to_host(state.last_used)
+            self._known_last_used = self.communicator.latest(to_host(state.last_used))
             return np.flatnonzero(self._patience_left() <= 0)
-        if self._pending_copy is None and least_patience <= soon:
+        if self._pending_copy is None and least_patience <= soon and self.communicator.size == 1:
             self._pending_copy = self.kernels.copy_async(state.last_used)
         # Until then no patience can run out: the last use of an atom only moves forwards.
         self._first_due = state.n_samples_seen + least_patience - soon

@@ -104,7 +104,9 @@ def _scaled(samples: Matrix) -> Matrix:
     return scaled
 
 
-def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) -> State:
+def initial_state(
+    config: Config, D: Array, seed: int, sample_ids: Ints | None, n_elsewhere: int = 0
+) -> State:
     """Return a state with these atoms that has seen no sample.
 
     Parameters
@@ -114,7 +116,9 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
         Initial atoms inside the ball, features in the order of the data.
     seed : int
     sample_ids : ndarray of shape (n,), or None
-        All samples of a finite data set; None for a stream.
+        All samples of a finite data set that this rank has; None for a stream.
+    n_elsewhere : int
+        How many samples other ranks have.
 
     Returns
     -------
@@ -138,7 +142,7 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
         grams=np.zeros((R, k, k), dtype=D.dtype),
         aged_grams=np.zeros((R, k, k), dtype=D.dtype),
         last_used=np.zeros(k, dtype=np.int64),
-        patience=np.full(k, _patience(k, sample_ids)),
+        patience=np.full(k, _patience(k, sample_ids, n_elsewhere)),
         n_users=np.zeros(k, dtype=np.int64),
         memory=None,
     ).on_device(kernels)
@@ -149,15 +153,17 @@ def initial_state(config: Config, D: Array, seed: int, sample_ids: Ints | None) 
     if config.remembers_samples:
         ids = np.empty(0, dtype=np.int64) if sample_ids is None else sample_ids
         gram_size = remembered_gram_size(config, gram_cache)
-        state.memory = SampleMemory.blank(ids, gram_size, kernels, state.C)
+        state.memory = SampleMemory.blank(ids, gram_size, kernels, state.C, n_elsewhere)
     return state
 
 
-def _patience(k: int, sample_ids: Ints | None) -> int:
+def _patience(k: int, sample_ids: Ints | None, n_elsewhere: int) -> int:
     """Return how many samples in a row may leave an atom unused before it is replaced.
 
     A sample may be the first of an epoch and the last of the next one, so that two epochs of a
     finite data set prove that none of its samples uses an atom.
     """
     patience = max(LEAST_PATIENCE, PATIENCE_PER_ATOM * k)
-    return patience if sample_ids is None else min(patience, 2 * len(sample_ids))
+    if sample_ids is None:
+        return patience
+    return min(patience, 2 * (len(sample_ids) + n_elsewhere))

@@ -32,6 +32,8 @@ class SampleMemory:
         Averaged statistics of the sample's Gram matrix (see `regression`); (n, 0) likewise.
     code : ndarray of shape (n, k)
         The last code.
+    n_elsewhere : int
+        How many samples other ranks remember.
     """
 
     ids: Ints
@@ -40,10 +42,13 @@ class SampleMemory:
     sq_norm: Array
     gram: Array
     code: Array
+    n_elsewhere: int = 0
     _slots: dict[int, int] | None = field(default=None, repr=False)
 
     @classmethod
-    def blank(cls, ids: Ints, gram_size: int, kernels: Kernels, C: Array) -> "SampleMemory":
+    def blank(
+        cls, ids: Ints, gram_size: int, kernels: Kernels, C: Array, n_elsewhere: int = 0
+    ) -> "SampleMemory":
         """Return the memory of samples that have never been seen.
 
         Parameters
@@ -54,6 +59,7 @@ class SampleMemory:
         kernels : Kernels
         C : array of shape (k, k)
             Has the floating type and the number of atoms.
+        n_elsewhere : int
         """
         n, k = len(ids), len(C)
 
@@ -67,7 +73,13 @@ class SampleMemory:
             sq_norm=zeros(),
             gram=zeros(gram_size),
             code=zeros(k),
+            n_elsewhere=n_elsewhere,
         )
+
+    @property
+    def n_samples(self) -> int:
+        """How many samples all ranks remember."""
+        return len(self.ids) + self.n_elsewhere
 
     def slots(self, ids: Ints, kernels: Kernels) -> Ints:
         """Return the slots of the given samples, with new ones for samples not known yet."""

@@ -18,6 +18,7 @@ from somf.algorithm.config import AUTO, Config
 from somf.algorithm.masks import Indicators, Masks, Subset
 from somf.algorithm.memory import SampleMemory
 from somf.algorithm.state import State
+from somf.distributed import Alone, Communicator
 from somf.kernels import Kernels
 from somf.penalties import CodePenalty
 from somf.typing import Array, Ints, Matrix
@@ -216,6 +217,7 @@ class Regression:
     state : State
     kernels : Kernels
     gram_cache : GramCache
+    communicator : Communicator, optional
     """
 
     def __init__(
@@ -225,8 +227,11 @@ class Regression:
         state: State,
         kernels: Kernels,
         gram_cache: GramCache,
+        communicator: Communicator | None = None,
     ) -> None:
         self.state, self.kernels, self.gram_cache = state, kernels, gram_cache
+        self.communicator = Alone() if communicator is None else communicator
+        self._ages = False
         self.decay = 2.5 - 2.0 * learning_rate
         self.dtype = state.dtype
         self._estimate = getattr(self, f"_{code_estimator}")
@@ -292,21 +297,30 @@ class Regression:
         self.kernels.put(memory.sq_norm, slots, sq_norm)
         self.kernels.put(memory.gram, slots, average)
         if memory is self.state.memory:
-            self._age(weights, len(memory.ids))
+            self._ages = True
+            self.communicator.enclose("gamma", float(weights.sum()))
         return Quadratic(grams, beta, sq_norm)
 
-    def _age(self, gamma: Array, n_samples: int) -> None:
+    def age(self, b: int) -> None:
         """Age the Gram matrices of blocks like the averages of all samples together.
 
         In the first pass over the samples every average consists of one visit. Later, a sample
         forgets the fraction γ at each visit, and is visited every n / b iterations.
+
+        Parameters
+        ----------
+        b : int
+            Samples of the minibatch on all ranks.
         """
-        b = len(gamma)
+        memory, self._ages, ages = self.state.memory, False, self._ages
+        if not ages or memory is None:
+            return
         self.state.n_averaged += b
-        if self.state.n_averaged <= n_samples:
+        if self.state.n_averaged <= memory.n_samples:
             pace = b / self.state.n_averaged
         else:
-            pace = 1.0 - (1.0 - float(gamma.mean())) ** (b / n_samples)
+            gamma = self.communicator.enclosed("gamma") / b
+            pace = 1.0 - (1.0 - gamma) ** (b / memory.n_samples)
         self.gram_cache.age(pace)
 
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:

@@ -1,6 +1,7 @@
 """One iteration of the algorithm, and nothing else."""
 
 import logging
+from zlib import crc32
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from somf.algorithm.surrogate import (
     OnlineSurrogate,
     Surrogate,
 )
+from somf.distributed import Alone, Communicator
 from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
@@ -47,7 +49,10 @@ class Solver:
     ----------
     config : Config
     state : State
-        On the device of the configuration. Changed by every step.
+        On the device of the configuration. Changed by every step. With several ranks, B, C and
+        the memory are the share of this one; all else is the same on all of them.
+    communicator : Communicator, optional
+        By default this process is alone.
 
     Attributes
     ----------
@@ -55,10 +60,14 @@ class Solver:
         Its window may be changed between steps.
     """
 
-    def __init__(self, config: Config, state: State) -> None:
+    def __init__(
+        self, config: Config, state: State, communicator: Communicator | None = None
+    ) -> None:
         self.config, self.state = config, state
+        self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
         self.forgetting = Forgetting(config.exponent)
+        state.is_shared = self.communicator.size > 1
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []
         self._last_code: Array | None = None
@@ -67,6 +76,7 @@ class Solver:
     def _assemble(self) -> None:
         """Create the parts of an iteration, for the blocks that the state has now."""
         config, state, kernels = self.config, self.state, self.kernels
+        communicator = self.communicator
         masks = self.masks = masks_for(config, len(state.D), state.seed)
         if state.rung == TOP:
             masks.unite()
@@ -77,32 +87,35 @@ class Solver:
             state,
             kernels,
             self.gram_cache,
+            communicator,
         )
         self.surrogate: Surrogate = (
-            OnlineSurrogate(state, kernels, self.forgetting)
+            OnlineSurrogate(state, kernels, communicator, self.forgetting)
             if config.surrogate == "online"
-            else IncrementalSurrogate(state, kernels)
+            else IncrementalSurrogate(state, kernels, communicator)
         )
-        self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks)
+        self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks, communicator)
 
-    def step(self, X: Matrix, slots: Ints | None = None) -> None:
+    def step(self, X: Matrix, slots: Ints | None = None, batch_size: int | None = None) -> None:
         """Do one iteration.
 
         Parameters
         ----------
-        X : array or csc_array of shape (b, p)
+        X : array or csc_array of shape (m, p)
             A minibatch on the device, features in the order of ``state.permutation``.
-        slots : ndarray of shape (b,), optional
+        slots : ndarray of shape (m,), optional
             The slots of the samples in ``state.memory``; without it they count as new and are not
             remembered.
+        batch_size : int, optional
+            The samples of the minibatch on all ranks, b; by default those of X.
         """
         with self.kernels.without_gradients():
-            self._iterate(X, slots)
+            self._iterate(X, slots, X.shape[0] if batch_size is None else batch_size)
 
-    def _iterate(self, X: Matrix, slots: Ints | None) -> None:
+    def _iterate(self, X: Matrix, slots: Ints | None, b: int) -> None:
         state = self.state
         if self.config.reduction == AUTO and state.rung < PARTIAL and is_probe(state.n_iter):
-            self._probe(X)
+            self._probe(X, b)
         memory = None if slots is None else state.memory
 
         subset = self.masks.draw(state.n_iter, self.reduction)
@@ -119,13 +132,15 @@ class Solver:
         self._last_code = code
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, code)
-        self.surrogate.add(X, code, old_code)
-        self.dictionary.update(subset)
+        self.surrogate.add(X, code, old_code, b)
+        C = self.surrogate.total()
+        self.regression.age(b)
+        self.dictionary.update(subset, C)
         self.gram_cache.update(subset)
         self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
-        state.n_samples_seen += len(code)
+        state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if self.dictionary.replace_unused(X, objective):
             self.refresh()
@@ -149,7 +164,7 @@ class Solver:
             return self.masks.reduction
         return min(LADDER[self.state.rung].reduction, self.masks.reduction)
 
-    def _probe(self, X: Matrix) -> None:
+    def _probe(self, X: Matrix, batch_size: int) -> None:
         """Climb the ladder until codes from a part of the features are good enough.
 
         Without a penalty, codes from a part fit the noise of that part.
@@ -158,7 +173,7 @@ class Solver:
         while self.state.rung < PARTIAL and (
             self.config.penalty.alpha == 0 or self.extra_cost(X, tolerated) > tolerated
         ):
-            self.climb(X.shape[0])
+            self.climb(batch_size)
         if self.state.n_iter == 0 and self.config.penalty.alpha > 0:
             self._log_rung()
 
@@ -211,14 +226,14 @@ class Solver:
         """
         tol = min(self.config.code_tol, precision / 10)
         everything = self.regression.of_all_features(X)
-        best = float(self._solve(everything, self._zero_code(X), tol).sum())
-        costs = []
+        costs = [float(self._solve(everything, self._zero_code(X), tol).sum())]
         for i in range(MASKS_PER_PROBE):
             code = self._zero_code(X)
             subset = self.masks.draw(self.state.n_iter + i, self.reduction)
             self._solve(self.regression.of_subset(X, subset), code, tol)
             costs.append(float(everything.objective(code, self.config.penalty).sum()))
-        return (sum(costs) / len(costs) - best) / best if best > 0 else 0.0
+        best, *others = self.communicator.total(*costs)
+        return (sum(others) / len(others) - best) / best if best > 0 else 0.0
 
     def _last_codes(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Array:
         """Return the codes that samples had at their last visit, zero if there was none."""
@@ -279,6 +294,19 @@ class Solver:
                 self.state.dtype,
                 "X is too large, or alpha too large for X. Scale X, or choose a smaller alpha.",
             )
+
+    def align(self) -> None:
+        """Let all ranks have the dictionary of rank 0, if rounding has made them differ.
+
+        Ranks with other processors, or other numbers of threads, round differently where each of
+        them updates all atoms.
+        """
+        D, communicator = self.state.D, self.communicator
+        if communicator.size == 1 or len(set(communicator.tell(crc32(to_host(D).data)))) == 1:
+            return
+        own = D if communicator.rank == 0 else self.kernels.zeros(tuple(D.shape), D)
+        D[:] = communicator.sum(own)[0]
+        self.refresh()
 
     def refresh(self) -> None:
         """Recompute what is derived from the dictionary, after a change of any of its rows."""

@@ -52,6 +52,8 @@ class State:
     n_users : ndarray of shape (k,)
         How many remembered codes use the atom (kept by the incremental surrogate).
     memory : SampleMemory or None
+    is_shared : bool
+        Whether other ranks have shares of B, C and the memory.
     """
 
     seed: int
@@ -70,6 +72,7 @@ class State:
     patience: Ints
     n_users: Ints
     memory: SampleMemory | None
+    is_shared: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from somf.algorithm.state import State
+from somf.distributed import Communicator
 from somf.kernels import Kernels
 from somf.typing import Array, Matrix
 
@@ -26,16 +27,23 @@ class Surrogate(Protocol):
 
     needs_old_codes: bool
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
+    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:
         """Add a minibatch.
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (b, p)
-        code : ndarray of shape (b, k)
-        old_code : ndarray of shape (b, k)
+        X : ndarray or csc_array of shape (m, p)
+            Its samples on this rank.
+        code : ndarray of shape (m, k)
+        old_code : ndarray of shape (m, k)
             The codes at the previous visit, zero if there was none; None unless `needs_old_codes`.
+        b : int
+            Its samples on all ranks.
         """
+        ...
+
+    def total(self) -> Array:
+        """Return C of all ranks together; B is summed where the dictionary needs it."""
         ...
 
 
@@ -75,21 +83,28 @@ class OnlineSurrogate:
     ----------
     state : State
     kernels : Kernels
+    communicator : Communicator
     forgetting : Forgetting
     """
 
     needs_old_codes = False
 
-    def __init__(self, state: State, kernels: Kernels, forgetting: Forgetting) -> None:
-        self.state, self.kernels, self.forgetting = state, kernels, forgetting
+    def __init__(
+        self, state: State, kernels: Kernels, communicator: Communicator, forgetting: Forgetting
+    ) -> None:
+        self.state, self.kernels, self.communicator = state, kernels, communicator
+        self.forgetting = forgetting
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:  # noqa: ARG002 (protocol)
+    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:  # noqa: ARG002 (protocol)
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
-        b = len(code)
         w = self.forgetting.weight(self.state.n_samples_seen, b)
         share = code * (w / b)
         self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
         self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
+
+    def total(self) -> Array:
+        """Return C of all ranks together."""
+        return self.communicator.sum(self.state.C)[0]
 
 
 class IncrementalSurrogate:
@@ -99,14 +114,15 @@ class IncrementalSurrogate:
     ----------
     state : State
     kernels : Kernels
+    communicator : Communicator
     """
 
     needs_old_codes = True
 
-    def __init__(self, state: State, kernels: Kernels) -> None:
-        self.state, self.kernels = state, kernels
+    def __init__(self, state: State, kernels: Kernels, communicator: Communicator) -> None:
+        self.state, self.kernels, self.communicator = state, kernels, communicator
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None) -> None:
+    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:  # noqa: ARG002 (protocol)
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
         assert old_code is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users
@@ -114,5 +130,14 @@ class IncrementalSurrogate:
         self.kernels.accumulate(C, code, code, 1.0)
         self.kernels.accumulate(C, old_code, -old_code, 1.0)
         n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
-        # An atom that no sample uses any more has nothing but rounding errors in B and C.
-        self.kernels.clear_atoms(B, C, (n_users == 0) & (C.diagonal() != 0))
+
+    def total(self) -> Array:
+        """Return C of all ranks together, without atoms that no sample uses any more."""
+        B, C = self.state.B, self.state.C
+        total, n_users = self.communicator.sum(C, self.state.n_users)
+        # Such an atom has nothing but rounding errors in B and C.
+        empty = (n_users == 0) & (total.diagonal() != 0)
+        self.kernels.clear_atoms(B, C, empty)
+        if total is not C:
+            self.kernels.clear_atoms(B[:0], total, empty)
+        return total

@@ -1,5 +1,6 @@
 """``somf fit``: learn a dictionary and write a model file."""
 
+import logging
 import warnings
 from dataclasses import asdict, replace
 from typing import Any
@@ -16,7 +17,10 @@ from somf.cli.estimator import PYTHON_ONLY, estimator_for, estimator_options
 from somf.cli.open_data import expand_patterns, open_data
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
+from somf.cli.workers import start_workers, workers_option
 from somf.data import ImagePatches, Source
+from somf.distributed.connection import rank_of_launch
+from somf.distributed.environment import launched
 from somf.estimators.base import MatrixFactorization
 from somf.kernels.cpu.threads import thread_count
 
@@ -36,6 +40,7 @@ from somf.kernels.cpu.threads import thread_count
     "are then left out of the fit, or a file.",
 )
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to continue.")
+@workers_option
 @config_option
 @force_option
 @console_options
@@ -46,6 +51,7 @@ def fit(
     output: str | None,
     validation: float | str | None,
     state: bool,
+    workers: int | None,
     config: str | None,
     force: bool,
     console: Console,
@@ -65,6 +71,9 @@ def fit(
         raise click.UsageError("Missing argument 'DATA...'.")
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
+    if state and ((workers or 1) > 1 or launched() is not None):
+        raise click.UsageError("--state is for one process: several ranks keep no state.")
+    start_workers(workers)
     reading = DataOptions.taken_from(options)
     estimator = estimator_for(problem, options, console.verbose)
     toml = f"{output}.toml"
@@ -72,9 +81,15 @@ def fit(
     check_output(output, force=force, inputs=[*inputs, config])
     check_output(toml, force=force, inputs=inputs)  # a repeated run may replace its own file
     source, held_out = open_data(data, reading), _open_validation(validation, reading)
-    _warn_of_few_samples(source, estimator)
+    is_first = rank_of_launch() == 0
+    if is_first:
+        _warn_of_few_samples(source, estimator)
+    else:
+        logging.getLogger("somf").setLevel(logging.WARNING)  # rank 0 shows progress for all
     with naming_files(data, source, validation):
         estimator.fit(source, validation=held_out)
+    if not is_first:  # rank 0 writes for all
+        return
     # The model does not depend on whether there was a progress bar.
     estimator.set_params(verbose=0).save(output, state=state)
     run = {

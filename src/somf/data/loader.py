@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from somf.data.buffer import ChunkBuffer
 from somf.data.checks import check_finite, check_rows, check_view
-from somf.data.order import buffered_chunks, epoch_order
+from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import PieceReader, Source, View
@@ -65,10 +65,34 @@ class Loader:
             if len(permutation) < 2**31:
                 self.permutation = permutation.astype(np.int32)  # it is read for every sample
 
-    def order(self, ids: Ints, seed: int, epoch: int) -> Ints:
-        """Return samples in the random order of an epoch, which suits the storage of the source."""
+    def order(
+        self, ids: Ints, seed: int, epoch: int, rank: int = 0, rows: slice | None = None
+    ) -> Ints:
+        """Return samples in the random order of an epoch, which suits the storage of the source.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (n,)
+        seed, epoch : int
+        rank : int
+            Other ranks have other random numbers.
+        rows : slice, optional
+            The rows of a rank, among which the samples are; by default all.
+        """
         chunk_starts = self.source.chunk_starts
-        return epoch_order(ids, seed, epoch, chunk_starts, buffered_chunks(self.source))
+        if chunk_starts is not None and rows is not None:
+            chunk_starts = chunks_within(chunk_starts, rows)
+        stream = (rank,) if rank else ()
+        return epoch_order(ids, seed, epoch, chunk_starts, buffered_chunks(self.source), stream)
+
+    def nothing(self) -> Matrix:
+        """Return a minibatch without samples, for a rank that has none of them."""
+        shape = (0, self.source.shape[1])
+        return (
+            sp.csc_array(shape, dtype=self.dtype)
+            if self.source.is_sparse
+            else np.empty(shape, self.dtype)
+        )
 
     def load(self, ids: Ints) -> Matrix:
         """Return samples as a C-contiguous or CSC minibatch.
@@ -220,6 +244,8 @@ class Loader:
         ------
         X : ndarray or csc_array
         """
+        if len(ids) == 0:  # all samples are on other ranks
+            return
         size = max(1, int(CHUNK_ENTRIES / max(self.source.entries_per_row, entries_per_row)))
         with self.stream(np.split(ids, range(size, len(ids), size))) as chunks:
             yield from chunks

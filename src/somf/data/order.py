@@ -17,7 +17,12 @@ LARGEST_CHUNK = 2**26
 
 
 def epoch_order(
-    ids: Ints, seed: int, epoch: int, chunk_starts: Ints | None = None, n_buffered: int = 1
+    ids: Ints,
+    seed: int,
+    epoch: int,
+    chunk_starts: Ints | None = None,
+    n_buffered: int = 1,
+    stream: tuple[int, ...] = (),
 ) -> Ints:
     """Return samples in the random order in which an epoch visits them.
 
@@ -32,12 +37,14 @@ def epoch_order(
     chunk_starts : ndarray of int, optional
         The first row of every chunk.
     n_buffered : int
+    stream : tuple of int
+        Where else the random numbers are to come from: other samples have other ones.
 
     Returns
     -------
     order : ndarray of shape (n,)
     """
-    random = generator(seed, "order", epoch)
+    random = generator(seed, "order", epoch, *stream)
     if chunk_starts is None:
         return random.permutation(ids)
     n_chunks = len(chunk_starts)
@@ -58,6 +65,12 @@ def buffered_chunks(source: Source) -> int:
     largest = int((ends - source.chunk_starts).max())
     chunk_bytes = largest * source.entries_per_row * source.dtype.itemsize
     return max(LEAST_BUFFERED, int(BUFFER_BYTES / chunk_bytes))
+
+
+def chunks_within(chunk_starts: Ints, rows: slice) -> Ints:
+    """Return the first rows of the chunks that have some of a run of rows."""
+    first = np.searchsorted(chunk_starts, rows.start, side="right") - 1
+    return chunk_starts[first : np.searchsorted(chunk_starts, rows.stop)]
 
 
 def runs(chunk_starts: Ints, n: int, longest: int) -> Ints:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from numbers import Integral
 from time import perf_counter
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import ImagePatches, Source, as_source
+from somf.distributed import Alone, Communicator
+from somf.distributed.connection import communicator_for
 from somf.errors import DataError, MissingStateError, ParameterError, ParameterTypeError
 from somf.estimators.config import (
     CodeEstimator,
@@ -29,7 +31,7 @@ from somf.estimators.config import (
 )
 from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, mean_objective
 from somf.inference.measurement import Measurement, measure
-from somf.inference.output import codes_into
+from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
@@ -40,10 +42,14 @@ from somf.training.config import TrainingConfig
 from somf.training.identity import FitIdentity, file_stamp, fingerprint
 from somf.training.progress_bar import progress_bar
 from somf.training.signals import prompt_signals
+from somf.training.start import divide
 from somf.typing import Array, History, Ints
 
 CODE_TOL = 1e-6
 """Default relative duality gap of the codes that are returned to the user."""
+
+Ranks: TypeAlias = Literal["share", "own", "off"]
+"""What a process does that is one of several: share X, bring its own rows, or work alone."""
 
 GAP_TOL = 1e-12
 """Default relative duality gap of the codes behind a stationarity gap."""
@@ -164,7 +170,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
     has_state : bool
         Whether the model has the state from which `partial_fit` continues: False after `somf.load`
-        of a model that was saved without it.
+        of a model that was saved without it, and after a fit by several ranks.
 
     Examples
     --------
@@ -241,7 +247,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # Learning
 
-    def fit(self, X: Any, y: Any = None, *, validation: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (scikit-learn)
+        *,
+        validation: Any = None,
+        ranks: Ranks = "share",
+    ) -> Self:
         """Learn the dictionary of a data set, from scratch or from a `checkpoint`.
 
         Parameters
@@ -255,21 +268,39 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         validation : float or array-like, sparse matrix, path or Source, optional
             Data on which the objective is measured for `history_`: a fraction of the samples of
             X, which are then not learned from, or other samples.
+        ranks : {"share", "own", "off"}, default="share"
+            What to do in a process that torchrun, SLURM or the program has started as one of
+            several: share X, so that each reads a part of its rows; take X as the rows of this
+            process alone, of which others have others; or fit alone. Otherwise without effect.
 
         Returns
         -------
         self : object
         """
         source, X = _opened(X)
+        communicator = self._communicator(ranks)
+        with communicator.reporting():
+            return self._fit(source, X, validation, communicator, ranks == "own")
+
+    def _fit(
+        self, source: Source, X: Any, validation: Any, communicator: Communicator, own_rows: bool
+    ) -> Self:
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
         config = self._requested_config().for_features(source.shape[1])
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
         identify = partial(self._identity, source, validation, seed, names)
-        learned = fitting.fit(config, source, validation, seed, identify)
+        learned = fitting.fit(config, source, validation, seed, identify, communicator, own_rows)
         validate_data(self, X, skip_check_array=True)
         self._adopt(learned.config, learned.state, learned.history)
         self._adopt_geometry(_geometry(source))
         return self
+
+    def _communicator(self, ranks: str) -> Communicator:
+        """Return the communicator of the ranks that work together with this process."""
+        if ranks not in get_args(Ranks):
+            options = " or ".join(map(repr, get_args(Ranks)))
+            raise ParameterError("ranks", f"be {options}", ranks)
+        return Alone() if ranks == "off" else communicator_for(self._requested_config().device)
 
     def _identity(
         self, source: Source, validation: Any, seed: int, names: Array | None
@@ -349,9 +380,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _adopt(self, config: TrainingConfig, state: State, history: History) -> None:
         """Take over what a fit has learned; until here nothing of the estimator has changed.
 
-        The state stays on its device, so that `partial_fit` need not move it there again.
+        The state stays on its device, so that `partial_fit` need not move it there again. A state
+        that is shared by several ranks is not kept.
         """
-        self._fitted_config, self._state = config, state
+        self._fitted_config = config
+        if not state.is_shared:
+            self._state = state
+        elif self.has_state:
+            del self._state
         self.components_ = state.components
         self.alpha_ = config.penalty.alpha
         self.n_iter_ = state.n_iter
@@ -370,8 +406,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, so it cannot continue to learn. "
-                "Save it with save(path, state=True), or call fit."
+                "This model was loaded without its state, or fitted by several ranks, so it cannot "
+                "continue to learn. Save it with save(path, state=True), or call fit."
             )
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
             now, then = getattr(config, name), getattr(self._fitted_config, name)
@@ -381,7 +417,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # Using what was learned
 
-    def transform(self, X: Any, out: Any = None, *, sparse: bool = False) -> Any:
+    def transform(
+        self, X: Any, out: Any = None, *, sparse: bool = False, ranks: Ranks = "off"
+    ) -> Any:
         """Return the codes of samples on the learned atoms, computed and written in chunks.
 
         Parameters
@@ -393,6 +431,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             yet, and appears under its name when it is complete.
         sparse : bool, default=False
             Whether to return a CSR array, so that codes with few non-zeros take little memory.
+        ranks : {"off", "share", "own"}, default="off"
+            Whether several processes (see `fit`) share the work, and all of them call this method:
+            ``"share"`` writes one file, `out`, which all of them must be able to write to, or
+            returns all codes to all of them; with ``"own"`` each has the codes of its own X.
 
         Returns
         -------
@@ -402,9 +444,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         source = self._source(X)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
+        communicator = Alone() if ranks == "own" else self._communicator(ranks)
+        edges = edges_of_codes(*shape, communicator.size)
+        own = np.arange(*edges[communicator.rank : communicator.rank + 2])
         with (
-            self._coding(source, CODE_TOL) as (_, chunks),
-            codes_into(out, shape, dtype, sparse) as codes,
+            communicator.reporting(),
+            self._coding(source, CODE_TOL, own) as (_, chunks),
+            codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
                 codes.append(to_host(chunk.code))
@@ -429,7 +475,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise ParameterError("codes", rule, X, got=str(codes.shape))
         return np.asarray(codes @ self.components_)
 
-    def objective(self, X: Any, *, tol: float = CODE_TOL) -> float:
+    def objective(self, X: Any, *, tol: float = CODE_TOL, ranks: Ranks = "off") -> float:
         """Return the mean over samples of min_α ½‖x − Dα‖² + λΩ(α).
 
         Parameters
@@ -438,13 +484,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tol : float
             Relative duality gap to which codes are solved; the result is too large by at most
             this fraction (or by the resolution of the floating type).
+        ranks : {"off", "share", "own"}, default="off"
+            Whether several processes (see `fit`) share the work, and all of them call this method.
 
         Returns
         -------
         objective : float
+            Of the samples of all ranks, the same on each of them.
         """
-        with self._coding(self._source(X), tol) as (_, chunks):
-            return mean_objective(chunks)
+        with self._coding_on_ranks(X, tol, ranks) as (_, chunks, communicator):
+            return mean_objective(chunks, communicator)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
         """Return minus the objective: higher is better.
@@ -461,7 +510,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return -self.objective(X)
 
-    def stationarity_gap(self, X: Any, *, tol: float = GAP_TOL) -> float:
+    def stationarity_gap(self, X: Any, *, tol: float = GAP_TOL, ranks: Ranks = "off") -> float:
         """Certify the dictionary: return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' allowed.
 
         To first order, no dictionary is better than this one by more than that. It is zero at
@@ -474,15 +523,19 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tol : float
             Relative duality gap to which codes are solved. The gradient, and so the result, is
             accurate to about its square root.
+        ranks : {"off", "share", "own"}, default="off"
+            Whether several processes (see `fit`) share the work, and all of them call this method.
 
         Returns
         -------
         gap : float
+            Of the samples of all ranks, the same on each of them.
         """
-        with self._coding(self._source(X), tol) as (coder, chunks):
+        with self._coding_on_ranks(X, tol, ranks) as (coder, chunks, communicator):
             gradient = Gradient(coder)
             for chunk in chunks:
                 gradient.add(chunk)
+            gradient.add_ranks(communicator)
             return gradient.stationarity_gap(self._config().ball)
 
     def measure(self, X: Any, *, with_gap: bool = True) -> Measurement:
@@ -520,13 +573,27 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             )
 
     @contextmanager
-    def _coding(self, source: Source, tol: float) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
-        """Give a coder, and all samples of a source coded by it, while the context lasts."""
+    def _coding_on_ranks(
+        self, X: Any, tol: float, ranks: str
+    ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator]]:
+        """Give a coder, the samples of this rank coded by it, and the communicator."""
+        source, communicator = self._source(X), self._communicator(ranks)
+        with communicator.reporting():
+            rows = divide(source, ranks == "own", communicator)
+            with self._coding(source, tol, rows.own - rows.origin) as (coder, chunks):
+                yield coder, chunks, communicator
+
+    @contextmanager
+    def _coding(
+        self, source: Source, tol: float, ids: Ints | None = None
+    ) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
+        """Give a coder, and samples of a source, by default all, coded by it."""
+        ids = np.arange(source.shape[0]) if ids is None else ids
         config = self._config()
         learned = LearnedDictionary(
             self.components_, config.penalty, config.ball, config.device, config.n_threads
         )
-        progress = Progress(n_samples_planned=source.shape[0])
+        progress = Progress(n_samples_planned=len(ids))
         with ExitStack() as stack:
             stack.enter_context(prompt_signals())
             coder = stack.enter_context(learned.coder(check_tolerance(tol)))
@@ -535,7 +602,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             begin = perf_counter()
 
             def chunks() -> Iterator[CodedChunk]:
-                for chunk in coder.chunks(loader, np.arange(source.shape[0])):
+                for chunk in coder.chunks(loader, ids):
                     yield chunk
                     progress.n_samples_seen += len(chunk.objective)
                     progress.compute_seconds = perf_counter() - begin
@@ -562,7 +629,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if state and not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, so it has no state to save."
+                "This model was loaded without its state, or fitted by several ranks, so it has no "
+                "state to save."
             )
         if self.n_components != len(self.components_):
             rule = f"be that of the fit, {len(self.components_)}, to save it"
@@ -599,7 +667,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise ValueError("n_components is not the number of its components")
         if state is not None:
             check_state(config, state, components.shape[1], components.dtype)
-            self._fitted_config, self._state = config, state
+            self._fitted_config = config
+            if not state.is_shared:
+                self._state = state
         self.components_ = components
         self.n_features_in_ = components.shape[1]
         if model.feature_names is not None:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from somf.data import Loader, Source, loader_for
+from somf.distributed import ALONE, Communicator
 from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
@@ -99,9 +100,9 @@ class Coder:
         for X in loader.chunks(ids, len(self.G)):
             yield CodedChunk(X, *self.code(X))
 
-    def objective(self, loader: Loader, ids: Ints) -> float:
-        """Return the mean objective of the given samples."""
-        return mean_objective(self.chunks(loader, ids))
+    def objective(self, loader: Loader, ids: Ints, communicator: Communicator = ALONE) -> float:
+        """Return the mean objective of the given samples of all ranks."""
+        return mean_objective(self.chunks(loader, ids), communicator)
 
 
 @dataclass(frozen=True)
@@ -136,10 +137,11 @@ class LearnedDictionary:
         return loader_for(self.device, source, self.components.dtype)
 
 
-def mean_objective(chunks: Iterable[CodedChunk]) -> float:
-    """Return the mean objective of all samples."""
+def mean_objective(chunks: Iterable[CodedChunk], communicator: Communicator = ALONE) -> float:
+    """Return the mean objective of all samples, of all ranks."""
     total, n_samples = 0.0, 0
     for chunk in chunks:
         total += float(chunk.objective.sum(dtype=np.float64))
         n_samples += len(chunk.objective)
-    return total / n_samples
+    total, n_all = communicator.total(total, n_samples)
+    return total / n_all

@@ -16,6 +16,9 @@ from somf.persistence.atomic import atomic_write
 from somf.scratch import reserve
 from somf.typing import Array, Matrix
 
+CHUNK_ENTRIES = 2**20
+"""Entries of a chunk of a Zarr array, at most."""
+
 
 class DenseCodes:
     """Codes written to the rows of an array, or of anything else that takes slices of rows.
@@ -75,19 +78,11 @@ def codes_into(
         yield SparseCodes() if sparse else DenseCodes(np.empty(shape, dtype))
     elif isinstance(out, str | os.PathLike):
         path = os.fspath(out)
-        _check_ending(path, sparse)
-        if os.path.lexists(path):  # it might be the samples themselves
-            raise OutputExistsError(
-                f"out must not exist yet, got {path!r}. Remove it, or name another file."
-            )
+        check_new_file(path, sparse)
         with codes_file(path, shape, dtype) as codes:
             yield codes
     else:
-        if sparse:
-            raise ParameterError(
-                "out", "be None or a .npz file for sparse codes", out, got="an array"
-            )
-        _check_fits(out, shape)
+        check_fits(out, shape, sparse)
         yield DenseCodes(out)
 
 
@@ -106,16 +101,24 @@ def codes_file(
     return WRITERS[ending_of(path)](path, shape, dtype)
 
 
-def _check_ending(path: str, sparse: bool) -> None:
+def check_new_file(path: str, sparse: bool) -> None:
+    """Raise an error unless codes of a kind can be written to a new file."""
     endings = (".npz",) if sparse else (".npy", ".zarr")
     if ending_of(path) not in endings:
         what = "sparse" if sparse else "dense"
         raise ParameterError(
             "out", f"be a file of kind {' or '.join(endings)} for {what} codes", path
         )
+    if os.path.lexists(path):  # it might be the samples themselves
+        raise OutputExistsError(
+            f"out must not exist yet, got {path!r}. Remove it, or name another file."
+        )
 
 
-def _check_fits(out: Any, shape: tuple[int, int]) -> None:
+def check_fits(out: Any, shape: tuple[int, int], sparse: bool) -> None:
+    """Raise ParameterError unless codes of a kind can be written to an array."""
+    if sparse:
+        raise ParameterError("out", "be None or a .npz file for sparse codes", out, got="an array")
     given = getattr(out, "shape", None), getattr(out, "dtype", None)
     if given[0] != shape or given[1] not in (np.float32, np.float64):
         raise ParameterError(
@@ -131,7 +134,7 @@ def _check_fits(out: Any, shape: tuple[int, int]) -> None:
 @contextmanager
 def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
     with atomic_write(path) as temporary:
-        mapped = _memory_map(path, temporary, shape, dtype)
+        mapped = memory_map(path, temporary, shape, dtype)
         codes = DenseCodes(mapped)
         yield codes
         mapped.flush()
@@ -140,7 +143,7 @@ def _npy(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[De
     codes.rows = np.lib.format.open_memmap(path, mode="r+")
 
 
-def _memory_map(path: str, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
+def memory_map(path: str, temporary: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
     """Return the memory map of a new file, with its space on the disk reserved."""
     try:
         mapped = np.lib.format.open_memmap(temporary, mode="w+", dtype=dtype, shape=shape)
@@ -154,10 +157,15 @@ def _memory_map(path: str, temporary: str, shape: tuple[int, int], dtype: np.dty
     return mapped
 
 
+def rows_per_chunk(n_samples: int, n_components: int, n_writers: int = 1) -> int:
+    """Return how many codes a chunk of a Zarr array has: a chunk at least for every writer."""
+    return max(1, min(-(-n_samples // n_writers), CHUNK_ENTRIES // n_components))
+
+
 @contextmanager
 def _zarr(path: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> Iterator[DenseCodes]:
     zarr = import_optional("zarr", "zarr", "A .zarr file")
-    chunk = (max(1, min(shape[0], 2**20 // shape[1])), shape[1])
+    chunk = (rows_per_chunk(*shape), shape[1])
     if os.path.isdir(path) and not any(
         os.path.exists(os.path.join(path, name)) for name in ZARR_METADATA
     ):

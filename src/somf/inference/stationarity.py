@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from somf.distributed import Communicator
 from somf.errors import ScaleError
 from somf.inference.coding import CodedChunk, Coder
 from somf.kernels.host import to_host
@@ -31,6 +32,11 @@ class Gradient:
         self.kernels.accumulate(self.B, chunk.X, chunk.code, 1.0)
         self.kernels.accumulate(self.C, chunk.code, chunk.code, 1.0)
         self.n_samples += len(chunk.code)
+
+    def add_ranks(self, communicator: Communicator) -> None:
+        """Add the samples of all other ranks."""
+        self.B, self.C = communicator.sum(self.B, self.C)
+        self.n_samples = int(communicator.total(self.n_samples)[0])
 
     def stationarity_gap(self, ball: AtomBall) -> float:
         """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.

@@ -322,6 +322,24 @@ class Kernels(Protocol):
         """
         ...
 
+    def update_part(
+        self, D: Array, B: Array, C: Array, budget: Array, total: Callable[[Array], Array]
+    ) -> None:
+        """Do what `update_atoms` does in the ℓ2 ball, on a part of the features.
+
+        Other processes do the same, at the same time, on the other features.
+
+        Parameters
+        ----------
+        D : array of shape (q, k), overwritten
+        B : array of shape (q, k)
+        C : array of shape (k, k)
+        budget : array of shape (k,)
+        total : callable
+            Returns the sum of an array over all parts.
+        """
+        ...
+
     def atom_norms(self, D: Array, rows: Slices, ball: AtomBall) -> Array:
         """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every atom over some features.
 

@@ -1,5 +1,7 @@
 """The kernels in plain NumPy: obvious, slow, and what the tests compare every device with."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from somf.kernels.host import *  # noqa: F403 (the rest of the protocol)
@@ -157,6 +159,18 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         if C[j, j] > floor:
             u = D[S, j] + (B[S, j] - D[S] @ C[:, j]) / C[j, j]
             D[S, j] = ball.project(u, float(budget[j]))
+
+
+def update_part(
+    D: Array, B: Array, C: Array, budget: Array, total: Callable[[Array], Array]
+) -> None:
+    """See `Kernels.update_part`."""
+    floor = smallest_curvature(C)
+    for j in range(D.shape[1]):
+        if C[j, j] > floor:
+            u = D[:, j] + (B[:, j] - D @ C[:, j]) / C[j, j]
+            sq_norm = total(np.array([u @ u]))[0]
+            D[:, j] = u if sq_norm <= budget[j] else u * np.sqrt(max(budget[j], 0) / sq_norm)
 
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:

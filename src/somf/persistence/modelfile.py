@@ -147,7 +147,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         return Model(
             kind=str(fields["kind"]),
             params=params,
-            learned=atoms if counters is None else _state(tensors, counters),
+            learned=atoms if counters is None else _state(tensors, counters, fields.get("fit")),
             history=_history(fields["history"]),
             feature_names=None if names is None else np.array(names, dtype=object),
             patches=None if patches is None else _patches(patches, atoms.shape[1]),
@@ -217,14 +217,17 @@ def _check(components: Array, feature_names: Any) -> None:
         raise ValueError("it does not have one name for each feature")
 
 
-def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
+def _state(tensors: dict[str, Array], counters: dict[str, Any], fit: Any) -> State:
     arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
     order = arrays.get("permutation")
     if order is not None and (
         order.dtype != np.int64 or not np.array_equal(np.sort(order), np.arange(len(arrays["D"])))
     ):
         raise ValueError("the permutation of its state is not a permutation of its features")
-    return State.restore(arrays, {name: _count(value) for name, value in counters.items()})
+    state = State.restore(arrays, {name: _count(value) for name, value in counters.items()})
+    ranks = fit.get("ranks") if isinstance(fit, dict) else None
+    state.is_shared = ranks is not None and ranks["token"] is not None
+    return state
 
 
 def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:

@@ -22,11 +22,13 @@ from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader, Source, loader_for
+from somf.distributed import ALONE, Communicator
 from somf.errors import ParameterError, ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import epochs
+from somf.training.samples import Samples
 from somf.training.start import initial_dictionary
 from somf.typing import Array, Ints, Matrix
 
@@ -61,16 +63,23 @@ USUAL_EPOCHS = 5
 """Epochs after which many fits have converged."""
 
 
-def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> TrainingConfig:
+def resolve_alpha(
+    config: TrainingConfig,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    communicator: Communicator = ALONE,
+) -> TrainingConfig:
     """Return a configuration with λ found, if it is still to be found.
 
     Parameters
     ----------
     config : TrainingConfig
     source : Source
-    ids : ndarray of int
-        The samples to learn from.
+    samples : Samples
+        Those to learn from.
     seed : int
+    communicator : Communicator
 
     Returns
     -------
@@ -81,49 +90,57 @@ def resolve_alpha(config: TrainingConfig, source: Source, ids: Ints, seed: int) 
         return config
     begin = perf_counter()
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
-    chosen, probe_ids = _trial_samples(config, source, ids, seed, n_epochs)
-    logger.info("searching alpha on %d samples", len(chosen))
-    D = initial_dictionary(config, source, ids, seed)
-    states = [initial_state(config, D.copy(), seed, np.arange(len(chosen))) for _ in range(2)]
+    chosen, probe_ids = _trial_samples(config, source, samples, seed, n_epochs)
+    logger.info("searching alpha on %d samples", chosen.n)
+    D = initial_dictionary(config, source, samples, seed, communicator)
+    n_own = len(chosen.ids)
+    states = [
+        initial_state(config, D.copy(), seed, np.arange(n_own), chosen.n - n_own) for _ in range(2)
+    ]
     permutation = states[0].permutation
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
-    probe = Probe(kernels_for(config.device), loader.load(probe_ids), config)
+    X = loader.load(probe_ids) if len(probe_ids) else loader.nothing()
+    probe = Probe(kernels_for(config.device), X, config, communicator)
     adjusted = _trial(config, states[0], loader, chosen, n_epochs, probe)
     suitable = _trial(config.with_alpha(adjusted), states[1], loader, chosen, n_epochs, probe)
     # Another λ also changes the atoms, which was measured to double its effect on the density: half
     # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
     expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
-    share = n_epochs * len(chosen) / (expected * len(ids))
+    share = n_epochs * chosen.n / (expected * samples.n)
     alpha = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
     probe.check(alpha)
     logger.info(
         "alpha is %.4g, found for codes of density %g on %d samples in %.1f s",
         alpha,
         config.code_density,
-        len(chosen),
+        chosen.n,
         perf_counter() - begin,
     )
     return config.with_alpha(alpha)
 
 
 def _trial_samples(
-    config: TrainingConfig, source: Source, ids: Ints, seed: int, n_epochs: int
-) -> tuple[Ints, Ints]:
-    """Return samples to learn from, sorted, and samples to measure on: others if there are any."""
+    config: TrainingConfig, source: Source, samples: Samples, seed: int, n_epochs: int
+) -> tuple[Samples, Ints]:
+    """Return samples to learn from, and samples of this rank to measure on: others if possible."""
     n_learned = TRIAL_SAMPLES if n_epochs == 1 else TRIAL_SAMPLES // 2
     n_probe = int(PROBE_ENTRIES / source.entries_per_row)
     n_probe = min(max(n_probe, config.batch_size), PROBE_SAMPLES)
     # The first samples of an epoch: few chunks have to be read for them.
-    order = Loader(source, config.dtype_for(source.dtype)).order(ids, seed, 0)
-    order = order[: n_learned + n_probe]
-    return np.sort(order[:n_learned]), order[-n_probe:]
+    order = samples.order(Loader(source, config.dtype_for(source.dtype)), seed, 0)
+    n_used = min(n_learned + n_probe, samples.n)
+    own, first, last = samples.before(
+        [min(n_learned, samples.n), max(n_used - n_probe, 0), n_used]
+    ).tolist()
+    counts = samples.first(n_learned)
+    return Samples(samples.rows, np.sort(order[:own]), counts), order[first:last]
 
 
 def _trial(
     config: TrainingConfig,
     state: State,
     loader: Loader,
-    chosen: Ints,
+    chosen: Samples,
     n_epochs: int,
     probe: "Probe",
 ) -> float:
@@ -131,14 +148,14 @@ def _trial(
 
     If λ is still to be found, it is adjusted to the atoms during the trial.
     """
-    adjusts = config.code_density is not None
-    solver = Solver(config.with_alpha(probe.alpha(state.D)) if adjusts else config, state)
+    adjusts, ranks = config.code_density is not None, probe.communicator
+    solver = Solver(config.with_alpha(probe.alpha(state.D)) if adjusts else config, state, ranks)
     next_adjustment = FIRST_ADJUSTMENT
-    for ids, X in epochs(loader, chosen, state.seed, config.batch_size, n_epochs):
-        solver.step(X, np.searchsorted(chosen, ids))
+    for ids, X, b in epochs(loader, chosen, state.seed, config.batch_size, n_epochs):
+        solver.step(X, np.searchsorted(chosen.ids, ids), b)
         if adjusts and state.n_samples_seen >= next_adjustment:
             next_adjustment *= 2
-            solver = Solver(config.with_alpha(probe.alpha(state.D)), state)
+            solver = Solver(config.with_alpha(probe.alpha(state.D)), state, ranks)
     solver.check()
     return probe.alpha(state.D)
 
@@ -152,6 +169,7 @@ class Probe:
     X : ndarray or csc_array of shape (b, p)
         Samples on the device, features in the order of the state.
     config : TrainingConfig
+    communicator : Communicator
 
     Attributes
     ----------
@@ -161,9 +179,16 @@ class Probe:
 
     is_reached: bool
 
-    def __init__(self, kernels: Kernels, X: Matrix, config: TrainingConfig) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        X: Matrix,
+        config: TrainingConfig,
+        communicator: Communicator = ALONE,
+    ) -> None:
         assert config.code_density is not None
         self.kernels, self.X, self.penalty = kernels, X, config.penalty
+        self.communicator = communicator
         self.target = config.code_density
         self.rows = (slice(0, X.shape[1]),)
         self.sq_norm = kernels.squared_norms(X, self.rows)
@@ -179,7 +204,7 @@ class Probe:
         beta = self.kernels.correlate(self.X, D, self.rows)
         largest = to_host(beta) if self.penalty.positive else np.abs(to_host(beta))
         # At this λ and above, all codes are empty.
-        top = float(largest.max()) / self.penalty.l1_ratio
+        top = self._largest(largest) / self.penalty.l1_ratio
         self._check_scale(top)
         if top <= 0:
             raise ParameterError(
@@ -208,7 +233,7 @@ class Probe:
     def _check_scale(self, top: float) -> None:
         """Raise ScaleError if squares of the samples are out of the range of the floating type."""
         sq_norm = to_host(self.sq_norm)
-        largest, limits = float(sq_norm.max()), np.finfo(sq_norm.dtype)
+        largest, limits = self._largest(sq_norm), np.finfo(sq_norm.dtype)
         if not (math.isfinite(top) and math.isfinite(largest)):
             raise ScaleError(
                 "The squares of X overflow", sq_norm.dtype, "X is too large. Scale it down."
@@ -233,4 +258,11 @@ class Probe:
         code = self.kernels.zeros(tuple(beta.shape), G)
         penalty = replace(self.penalty, alpha=alpha)
         self.kernels.solve_codes(G[None], beta, self.sq_norm, penalty, CODE_TOL, code)
-        return float(np.mean(to_host(code) != 0))
+        n_used, n_entries = self.communicator.total(
+            int(np.count_nonzero(to_host(code))), math.prod(code.shape)
+        )
+        return n_used / n_entries
+
+    def _largest(self, values: Array) -> float:
+        """Return the largest of the values of all ranks."""
+        return max(float(part.max()) for part in self.communicator.gather(values) if part.size)

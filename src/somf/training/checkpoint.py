@@ -11,7 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,16 +19,34 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.state import State
+from somf.distributed import ALONE, Communicator, together
 from somf.errors import DamagedFileError, ParameterError
 from somf.persistence import modelfile
 from somf.persistence.atomic import remove_leftovers
 from somf.persistence.locking import InUse, LockFile
 from somf.persistence.modelfile import Model
-from somf.scratch import scratch_zeros
 from somf.training.callbacks import Progress
+from somf.training.contents import (
+    Check,
+    CheckpointContents,
+    ResumePoint,
+    may_replace,
+    position_of,
+    progress_of,
+)
 from somf.training.epoch_hash import EpochHash
 from somf.training.identity import FitIdentity
-from somf.typing import History, Ints
+from somf.training.samples import Rows
+from somf.training.shares import (
+    Division,
+    new_token,
+    own_state,
+    remove_other_shares,
+    share_file,
+    whole_state,
+    write_share,
+)
+from somf.typing import Ints
 
 logger = logging.getLogger("somf")
 
@@ -37,9 +55,6 @@ EVERY_SECONDS = 60.0
 
 SHARE_OF_TIME = 0.05
 """By default a fit spends at most this share of its time on writing checkpoints."""
-
-BEGINNING = 2**12
-"""Bytes at the beginning of a damaged file that are searched for the name of the format."""
 
 
 @dataclass(frozen=True)
@@ -68,50 +83,6 @@ class Checkpoint:
     hash_data: bool = False
 
 
-@dataclass(frozen=True)
-class ResumePoint:
-    """Where an interrupted fit has stopped.
-
-    Attributes
-    ----------
-    state : State
-        On the host.
-    progress : Progress
-    alpha : float
-        λ of the fit.
-    convergence : dict or None
-        See `Convergence.fields`; files of older versions have none.
-    """
-
-    state: State
-    progress: Progress
-    alpha: float
-    convergence: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class CheckpointContents:
-    """What a checkpoint stores beside the identity of the fit.
-
-    Attributes
-    ----------
-    state : State
-    progress : Progress
-    alpha : float
-        λ of the fit.
-    convergence : dict
-        See `Convergence.fields`.
-    seen : ndarray of int, or None
-        The samples seen so far, without repetition; None is all.
-    """
-
-    state: State
-    progress: Progress
-    alpha: float
-    convergence: dict[str, Any]
-    seen: Ints | None
-
-
 class CheckpointManager:
     """Writes the checkpoints of a fit, and reads those of the interrupted fit before it.
 
@@ -120,12 +91,25 @@ class CheckpointManager:
     request : Checkpoint
     identify : callable
         Returns the identity of the fit. It reads some samples, so `resume` calls it.
+    communicator : Communicator
+        With several ranks, rank 0 writes the checkpoint, and each of them its share.
+
+    Attributes
+    ----------
+    shifts : list of (int, ndarray)
+        Up to how many samples the fit had other numbers of ranks, and where their rows began.
     """
 
     identity: FitIdentity
 
-    def __init__(self, request: Checkpoint, identify: Callable[[], FitIdentity]) -> None:
-        self.request, self.identify = request, identify
+    def __init__(
+        self,
+        request: Checkpoint,
+        identify: Callable[[], FitIdentity],
+        communicator: Communicator = ALONE,
+    ) -> None:
+        self.request, self.identify, self.communicator = request, identify, communicator
+        self.shifts: list[tuple[int, Ints]] = []
         # An absolute path: the working directory may change, and a link may lead to another disk.
         self.path = Path(os.path.realpath(request.path))
         self.previous = self.path.with_name(f"{self.path.name}.previous")
@@ -134,7 +118,7 @@ class CheckpointManager:
             raise ParameterError(
                 "checkpoint", "be a file in a folder that exists", os.fspath(request.path)
             )
-        self.epoch_hash = EpochHash()
+        self.epoch_hash = EpochHash(communicator)
         self._n_samples, self._time, self._cost = 0, perf_counter(), 0.0
         self._written: tuple[int, int] | None = None
         self._report: str | None = None
@@ -148,6 +132,9 @@ class CheckpointManager:
         ParameterError
             If another fit uses it; the message has its process and host.
         """
+        if self.communicator.rank > 0:  # rank 0 locks it for all
+            yield
+            return
         lock = LockFile(f"{self.path}.lock")
         try:
             lock.acquire()
@@ -177,11 +164,41 @@ class CheckpointManager:
 
     def has_written(self, state: State, progress: Progress) -> bool:
         """Return whether the checkpoint is that of a state and all its records."""
-        return self._written == _position(state, progress)
+        return self._written == position_of(state, progress)
 
     def write(self, contents: CheckpointContents) -> None:
         """Write a checkpoint."""
+        begin, epoch_hash = perf_counter(), self.epoch_hash.fields()
+        try:
+            if self.communicator.size == 1:
+                self._commit(contents, None, epoch_hash)
+            else:
+                self._write_shares(contents, epoch_hash)
+            self._written = position_of(contents.state, contents.progress)
+        finally:
+            self._n_samples, self._time = contents.state.n_samples_seen, perf_counter()
+            self._cost = self._time - begin
+
+    def _write_shares(self, contents: CheckpointContents, epoch_hash: dict[str, Any]) -> None:
+        """Write the share of this rank; when all are written, let rank 0 write the checkpoint."""
+        token, ranks = new_token(self.communicator), self.communicator
+        with together(ranks):
+            write_share(share_file(self.path, token, ranks.rank), contents.state, contents.seen)
+        whole = replace(contents, state=whole_state(contents.state, ranks), seen=None)
+        with together(ranks):
+            if ranks.rank == 0:
+                self._commit(whole, token, epoch_hash)
+        if ranks.rank == 0:
+            remove_other_shares(self.path, self.previous)
+
+    def _commit(
+        self, contents: CheckpointContents, token: str | None, epoch_hash: dict[str, Any]
+    ) -> None:
+        """Write the checkpoint itself."""
         state, progress = contents.state, contents.progress
+        ranks = {}
+        if token is not None or self.shifts:
+            ranks["ranks"] = Division(token, contents.edges, self.shifts).fields()
         model = Model(
             kind=self.identity.kind,
             params=self.identity.params,
@@ -200,17 +217,12 @@ class CheckpointManager:
                 "objective": progress.objective,
                 "n_unused": progress.n_unused,
                 "files": self.identity.files,
-                "epoch_hash": self.epoch_hash.fields(),
+                "epoch_hash": epoch_hash,
                 "convergence": contents.convergence,
-            },
+            }
+            | ranks,
         )
-        begin = perf_counter()
-        try:
-            modelfile.save(self.path, model, contents.seen, self.previous)
-            self._written = _position(state, progress)
-        finally:
-            self._n_samples, self._time = state.n_samples_seen, perf_counter()
-            self._cost = self._time - begin
+        modelfile.save(self.path, model, contents.seen, self.previous)
 
     def try_to_write(self, contents: CheckpointContents) -> str:
         """Write a checkpoint if possible; return a sentence that says whether it was."""
@@ -237,15 +249,17 @@ class CheckpointManager:
             every_seconds = max(EVERY_SECONDS, self._cost / SHARE_OF_TIME)
         return perf_counter() - self._time >= every_seconds
 
-    def resume(
-        self, n_samples: int, check: Callable[[State, dict[str, Any] | None], None]
-    ) -> ResumePoint | None:
+    def shifts_within(self, begin: int) -> list[tuple[int, Ints]]:
+        """Return the shifts after some number of samples, counted from there."""
+        return [(end - begin, edges) for end, edges in self.shifts if end > begin]
+
+    def resume(self, rows: Rows, check: Check) -> ResumePoint | None:
         """Return where the interrupted fit has stopped; None if there is no checkpoint.
 
         Parameters
         ----------
-        n_samples : int
-            How many there are in the data.
+        rows : Rows
+            Those of the data, and of this rank.
         check : callable
             Raises ValueError if this fit cannot have reached a state, or what `Convergence.fields`
             returned then.
@@ -255,6 +269,14 @@ class CheckpointManager:
         ParameterError
             If the file is no checkpoint, or that of another fit. It is left as it is.
         """
+        found = self._find(rows, check) if self.communicator.rank == 0 else None
+        path = self.communicator.tell(None if found is None else str(found[0]))[0]
+        if found is not None or path is None:
+            return None if found is None else found[1]
+        return self._read(Path(path), rows, check)
+
+    def _find(self, rows: Rows, check: Check) -> tuple[Path, ResumePoint] | None:
+        """Return the checkpoint that can be read, and what it says."""
         self.identity = self.identify()
         remove_leftovers(self.path)
         if not self.path.exists():
@@ -264,14 +286,14 @@ class CheckpointManager:
         for path in (self.path, self.previous):
             if path.exists():
                 try:
-                    found = self._read(path, n_samples, check)
+                    found = self._read(path, rows, check)
                 except DamagedFileError as error:
                     damages.append(error)
                 else:
                     self._protect_older_files(damages)
                     n_seen = found.state.n_samples_seen
                     logger.info("resuming after %d samples, from %s", n_seen, path)
-                    return found
+                    return path, found
         if damages:
             raise DamagedFileError(
                 f"{' '.join(map(str, damages))} Choose another path; if this is a checkpoint of "
@@ -279,9 +301,7 @@ class CheckpointManager:
             ) from damages[0]
         return None
 
-    def _read(
-        self, path: Path, n_samples: int, check: Callable[[State, dict[str, Any] | None], None]
-    ) -> ResumePoint:
+    def _read(self, path: Path, rows: Rows, check: Check) -> ResumePoint:
         model = modelfile.load(path)
         if model.fit is None or model.state is None:
             raise ParameterError(
@@ -292,7 +312,8 @@ class CheckpointManager:
                 got=f"{str(path)!r}, which is a model",
             )
         with modelfile.refuse_malformed(path):
-            differences = self.identity.differences(model, model.fit)
+            compares = self.communicator.rank == 0  # for all ranks
+            differences = self.identity.differences(model, model.fit) if compares else []
         if differences:
             raise ParameterError(
                 "checkpoint",
@@ -304,10 +325,14 @@ class CheckpointManager:
         with modelfile.refuse_malformed(path):
             convergence = model.fit.get("convergence")  # older checkpoints have none
             check(model.state, convergence)
-            state = _with_all_samples(model.state, n_samples)
-            is_validated = self.identity.validation is not None
-            progress = _progress(model.fit, model.history, state, is_validated)
-            changes = self.identity.changed_files(model.fit)
+            division = Division.of(model.fit, rows.n)
+            state = own_state(self.path, model.state, division, rows)
+            check(state, None)
+            self.shifts = division.shifts
+            if not np.array_equal(division.edges, rows.edges):
+                self.shifts = [*division.shifts, (state.n_samples_seen, division.edges)]
+            progress = progress_of(model.fit, model.history, state)
+            changes = self._changes(model.fit, progress)
             if "epoch_hash" in model.fit:  # older checkpoints have none
                 self.epoch_hash.restore(model.fit["epoch_hash"])
         if changes:
@@ -319,10 +344,19 @@ class CheckpointManager:
             )
         return ResumePoint(state, progress, model.alpha, convergence)
 
+    def _changes(self, fit: dict[str, Any], progress: Progress) -> list[str]:
+        """Check what only rank 0 knows; return sentences about files that have changed."""
+        if self.communicator.rank > 0:
+            return []
+        is_complete = ("objective" in progress.history) == (self.identity.validation is not None)
+        if progress.history and not is_complete:
+            raise ValueError("its history is incomplete")
+        return self.identity.changed_files(fit)
+
     def _check_start(self) -> None:
         """Make sure that a fit that starts again replaces nothing but checkpoints."""
         if self.previous.exists():
-            if not _may_replace(self.previous) or self.previous.stat().st_size == 0:
+            if not may_replace(self.previous) or self.previous.stat().st_size == 0:
                 raise self._other_file(self.previous, "which the next one replaces")
             logger.warning(
                 "There is no checkpoint %s, so the fit starts again. Its predecessor, %s, is not "
@@ -342,7 +376,7 @@ class CheckpointManager:
                 RuntimeWarning,
                 stacklevel=4,
             )
-        elif self.previous.exists() and not _may_replace(self.previous):
+        elif self.previous.exists() and not may_replace(self.previous):
             raise self._other_file(self.previous, "which the next one replaces")
 
     def _other_file(self, path: Path, purpose: str) -> ParameterError:
@@ -353,49 +387,3 @@ class CheckpointManager:
             "Remove or rename that file, or choose another path.",
             got="another file",
         )
-
-
-def _position(state: State, progress: Progress) -> tuple[int, int]:
-    return state.n_iter, len(progress.history.get("n_iter", ()))
-
-
-def _may_replace(path: Path) -> bool:
-    """Return whether a file is a checkpoint, or the rest of one."""
-    if not path.is_file():
-        return False
-    try:
-        return modelfile.is_checkpoint(path)
-    except DamagedFileError:
-        with path.open("rb") as file:
-            beginning = file.read(BEGINNING)
-        return not beginning or b'"somf' in beginning
-
-
-def _with_all_samples(state: State, n_samples: int) -> State:
-    """Return a state with a slot for every sample, zero for those that were not seen."""
-    arrays = state.arrays()
-    ids = arrays.get("memory.ids")
-    if ids is None or np.array_equal(ids, np.arange(n_samples)):
-        return state
-    if len(ids) and not 0 <= ids.min() <= ids.max() < n_samples:
-        raise ValueError("its state remembers samples that are not there")
-    for name, some in arrays.items():
-        if name.startswith("memory."):
-            arrays[name] = scratch_zeros((n_samples, *some.shape[1:]), some.dtype)
-            arrays[name][ids] = some
-    arrays["memory.ids"] = np.arange(n_samples)
-    return State.restore(arrays, state.counters())
-
-
-def _progress(fit: dict[str, Any], history: History, state: State, is_validated: bool) -> Progress:
-    if history and ("objective" in history) != is_validated:
-        raise ValueError("its history is incomplete")
-    return Progress(
-        n_iter=state.n_iter,
-        n_samples_seen=state.n_samples_seen,
-        compute_seconds=float(fit["compute_seconds"]),
-        wall_seconds=float(fit["wall_seconds"]),
-        objective=None if fit["objective"] is None else float(fit["objective"]),
-        n_unused=int(fit["n_unused"]),
-        history=history,
-    )

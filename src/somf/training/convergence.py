@@ -13,6 +13,7 @@ from typing import Any
 
 from somf.algorithm.config import AUTO
 from somf.algorithm.solver import Solver
+from somf.distributed import ALONE, Communicator
 from somf.training.config import TrainingConfig
 
 logger = logging.getLogger("somf")
@@ -65,21 +66,28 @@ class Convergence:
         """Whether the objective has stopped improving."""
         return self.tol > 0 and self.n_stalled >= self.patience
 
-    def fields(self) -> dict[str, Any]:
-        """Return what `restore` needs; JSON can store it."""
+    def fields(self, communicator: Communicator = ALONE) -> dict[str, Any]:
+        """Return what `restore` needs, of all ranks; JSON can store it."""
         window = self.window if math.isfinite(self.window) else None
-        names = ("batch_size", "tol", "first", "total", "before", "n_stalled")
-        return {name: getattr(self, name) for name in names} | {"window": window}
+        totals = [float(total) for total in communicator.tell(self.total)]
+        names = ("batch_size", "tol", "first", "before", "n_stalled")
+        return {name: getattr(self, name) for name in names} | {
+            "window": window,
+            "total": sum(totals),
+            "totals": totals,
+        }
 
-    def restore(self, fields: dict[str, Any], n_samples_seen: int) -> None:
+    def restore(
+        self, fields: dict[str, Any], n_samples_seen: int, communicator: Communicator = ALONE
+    ) -> None:
         """Take over what `fields` has returned, or raise ValueError."""
         before = None if fields["before"] is None else float(fields["before"])
         window = math.inf if fields["window"] is None else float(fields["window"])
-        first, total, n_stalled = (
-            int(fields["first"]),
-            float(fields["total"]),
-            int(fields["n_stalled"]),
-        )
+        first, n_stalled = int(fields["first"]), int(fields["n_stalled"])
+        totals = [float(total) for total in fields.get("totals", ())]
+        if len(totals) != communicator.size:  # the sum is what counts
+            totals = [float(fields["total"])] + [0.0] * (communicator.size - 1)
+        total = totals[communicator.rank]
         is_finite = math.isfinite(total) and (before is None or math.isfinite(before))
         if int(fields["batch_size"]) < 1:
             raise ValueError("its minibatches are empty")
@@ -102,7 +110,8 @@ class Convergence:
         """End an interval: compare it with the one before, and change what must be changed."""
         self.add(solver)
         n_samples_seen = solver.state.n_samples_seen
-        mean, before = self.total / (n_samples_seen - self.first), self.before
+        (total,) = solver.communicator.total(self.total)
+        mean, before = total / (n_samples_seen - self.first), self.before
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         if before is None:
             return

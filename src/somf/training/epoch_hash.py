@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from somf.distributed import ALONE, Communicator
 from somf.errors import DataError
 from somf.kernels.host import to_host
 from somf.typing import Ints, Matrix
@@ -31,22 +32,35 @@ class EpochHash:
         The sum over the samples of the present epoch.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, communicator: Communicator = ALONE) -> None:
+        self.communicator = communicator
         self.references: dict[str, str] = {}
         self.device, self.n_samples_seen, self.total = "", 0, 0
 
     def fields(self) -> dict[str, Any]:
-        """Return everything in a form that JSON can hold."""
-        return vars(self) | {"total": f"{self.total:x}"}
+        """Return everything, of all ranks, in a form that JSON can hold."""
+        return {
+            "references": self.references,
+            "device": self.device,
+            "n_samples_seen": self.n_samples_seen,
+            "total": self._total_of_ranks(),
+        }
+
+    def _total_of_ranks(self) -> str:
+        totals = self.communicator.tell(f"{self.total:x}")
+        return f"{sum(int(total, 16) for total in totals) % 256**DIGEST_BYTES:x}"
 
     def restore(self, fields: dict[str, Any]) -> None:
         """Take over what `fields` has returned, or raise ValueError."""
         references = {str(name): str(value) for name, value in fields["references"].items()}
         n_samples_seen, total = int(fields["n_samples_seen"]), int(fields["total"], 16)
         self.references, self.device = references, str(fields["device"])
-        self.n_samples_seen, self.total = n_samples_seen, total
+        self.n_samples_seen = n_samples_seen
+        self.total = total if self.communicator.rank == 0 else 0
 
-    def add(self, X: Matrix, ids: Ints, device: str, n_samples_seen: int, n_epoch: int) -> None:
+    def add(
+        self, X: Matrix, ids: Ints, device: str, n_samples_seen: int, n_epoch: int, size: int
+    ) -> None:
         """Add a minibatch.
 
         Parameters
@@ -58,7 +72,9 @@ class EpochHash:
         n_samples_seen : int
             How many samples the fit has seen before.
         n_epoch : int
-            Samples of an epoch.
+            Samples of an epoch, on all ranks.
+        size : int
+            Samples of the minibatch, on all ranks.
 
         Raises
         ------
@@ -69,10 +85,10 @@ class EpochHash:
             self.device, self.n_samples_seen, self.total = device, n_samples_seen, 0
         if (self.device, self.n_samples_seen) != (device, n_samples_seen):
             return  # the beginning of this epoch was not hashed
-        self.n_samples_seen += len(ids)
+        self.n_samples_seen += size
         self.total = (self.total + _sum_of_hashes(X, ids)) % 256**DIGEST_BYTES
         if self.n_samples_seen % n_epoch == 0:
-            found = f"{self.total:x}"
+            found = self._total_of_ranks()
             if self.references.setdefault(device, found) != found:
                 raise DataError(
                     "X must be the same in all epochs of a fit, but some samples have changed "

@@ -12,19 +12,22 @@ from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import Loader, Source, loader_for
+from somf.distributed import ALONE, Communicator
 from somf.kernels import kernels_for
-from somf.kernels.cpu.threads import threads
+from somf.kernels.cpu.threads import thread_count, threads
 from somf.training.alpha_search import resolve_alpha
 from somf.training.callbacks import Progress
-from somf.training.checkpoint import CheckpointManager, ResumePoint
+from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
+from somf.training.contents import ResumePoint
 from somf.training.convergence import Convergence
 from somf.training.identity import FitIdentity
 from somf.training.loop import Loop, ValidationSet
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
+from somf.training.samples import Rows
 from somf.training.signals import SignalGuard, prompt_signals
-from somf.training.start import Split, hold_out, start
+from somf.training.start import Split, divide, hold_out, start
 from somf.typing import History, Ints
 
 
@@ -52,6 +55,8 @@ def fit(
     validation: Any,
     seed: int,
     identify: Callable[[], FitIdentity],
+    communicator: Communicator = ALONE,
+    own_rows: bool = False,
 ) -> Fit:
     """Learn a dictionary in some epochs over a source, or resume from a checkpoint.
 
@@ -65,44 +70,51 @@ def fit(
         That of a checkpoint takes precedence.
     identify : callable
         Returns the identity of the fit; called if the configuration asks for checkpoints.
+    communicator : Communicator
+        The other ranks that fit with this one.
+    own_rows : bool
+        Whether every rank has a source of its own, rather than all of them the same.
     """
+    seed = communicator.tell(seed)[0]
+    rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:
-        return _fit(config, source, validation, seed, None, SignalGuard())
-    manager = CheckpointManager(config.checkpoint, identify)
+        return _fit(config, source, rows, validation, seed, None, SignalGuard(), communicator)
+    manager = CheckpointManager(config.checkpoint, identify, communicator)
     guard = SignalGuard(
         signal.SIGINT, signal.SIGTERM, second_is_immediate=True, announce=manager.announce
     )
     with guard, manager.locked():
-        return _fit(config, source, validation, seed, manager, guard)
+        return _fit(config, source, rows, validation, seed, manager, guard, communicator)
 
 
 def _fit(
     config: TrainingConfig,
     source: Source,
+    rows: Rows,
     validation: Any,
     seed: int,
     manager: CheckpointManager | None,
     guard: SignalGuard,
+    communicator: Communicator,
 ) -> Fit:
     with ExitStack() as stack:
         stack.enter_context(prompt_signals())
         with guard.immediate():
-            resumed = None if manager is None else _resume(config, source, manager)
+            resumed = None if manager is None else _resume(config, source, manager, rows)
             if resumed is not None:
                 seed = resumed.state.seed
-            split = hold_out(source, validation, seed)
+            split = hold_out(source, validation, seed, rows)
             if config.batch_size == 0 and resumed is not None and resumed.convergence is not None:
                 # That of the device on which the fit began.
                 config = replace(config, batch_size=int(resumed.convergence["batch_size"]))
             config = config.for_samples(len(split.ids), source.shape[1])
-            stack.enter_context(threads(config.n_threads))
+            stack.enter_context(threads(_n_threads(config, communicator)))
             stack.enter_context(kernels_for(config.device).explain_out_of_memory())
             callbacks = list(config.callbacks)
-            if config.verbose:
-                callbacks.append(stack.enter_context(progress_bar()))
+            bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
-                config = resolve_alpha(config, source, split.ids, seed)
-                state = start(config, source, split.ids, seed, is_finite=True)
+                config = resolve_alpha(config, source, split.samples, seed, communicator)
+                state = start(config, source, split.samples, seed, True, communicator)
                 progress = Progress()
             else:
                 config = config.with_alpha(resumed.alpha)
@@ -110,33 +122,46 @@ def _fit(
                 progress = resumed.progress
             convergence = Convergence(config, len(split.ids))
             if resumed is not None and resumed.convergence is not None:
-                convergence.restore(resumed.convergence, state.n_samples_seen)
+                convergence.restore(resumed.convergence, state.n_samples_seen, communicator)
             loader = _loader(config, source, state, non_negative=config.is_non_negative)
             held_out = _validation_set(config, source, state, split)
             loop = Loop(
                 config,
                 state,
                 loader,
-                split.ids,
+                split,
                 held_out,
                 callbacks,
+                bar,
                 manager,
                 progress,
                 convergence,
                 guard,
+                communicator,
             )
         return Fit(config, state, loop.run())
 
 
+def _n_threads(config: TrainingConfig, communicator: Communicator) -> int | None:
+    """Return how many threads this rank has, if others share its cores."""
+    if config.n_threads is not None or communicator.n_beside == 1:
+        return config.n_threads
+    return max(1, thread_count(None) // communicator.n_beside)
+
+
+def _is_shown(config: TrainingConfig, communicator: Communicator) -> bool:
+    return config.verbose > 0 and communicator.rank == 0
+
+
 def _resume(
-    config: TrainingConfig, source: Source, manager: CheckpointManager
+    config: TrainingConfig, source: Source, manager: CheckpointManager, rows: Rows
 ) -> ResumePoint | None:
     def check(state: State, convergence: dict[str, Any] | None) -> None:
         check_state(config, state, source.shape[1], config.dtype_for(source.dtype))
         if convergence is not None:
-            Convergence(config, source.shape[0]).restore(convergence, state.n_samples_seen)
+            Convergence(config, rows.n).restore(convergence, state.n_samples_seen)
 
-    return manager.resume(source.shape[0], check)
+    return manager.resume(rows, check)
 
 
 def _validation_set(
@@ -182,8 +207,9 @@ def partial_fit(
     config = config.for_samples(None, source.shape[1])
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
-            config = resolve_alpha(config, source, ids, seed)
-            state = start(config, source, ids, seed, is_finite=False)
+            samples = Rows.alone(source.shape[0]).among(ids)
+            config = resolve_alpha(config, source, samples, seed)
+            state = start(config, source, samples, seed, is_finite=False)
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:

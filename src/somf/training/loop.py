@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -11,15 +11,19 @@ import numpy as np
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader
+from somf.distributed import Communicator
 from somf.errors import ParameterError
 from somf.inference.coding import Coder
 from somf.kernels.host import to_host
 from somf.training.callbacks import Callback, Progress
-from somf.training.checkpoint import CheckpointContents, CheckpointManager
+from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
+from somf.training.contents import CheckpointContents
 from somf.training.convergence import Convergence
-from somf.training.minibatches import Minibatch, epochs
+from somf.training.minibatches import Minibatch, Rest, epochs
+from somf.training.samples import unvisited
 from somf.training.signals import Interrupted, SignalGuard
+from somf.training.start import Split
 from somf.typing import History, Ints
 
 logger = logging.getLogger("somf")
@@ -45,10 +49,12 @@ class Loop:
     state : State
         Changed in place.
     loader : Loader
-    ids : ndarray of shape (n,)
-        The samples to learn from.
+    split : Split
+        With the samples to learn from.
     validation : ValidationSet, optional
     callbacks : sequence of callables
+    bar : callable, optional
+        A callback that shows progress, and has no say in when the fit ends.
     manager : CheckpointManager, optional
     progress : Progress
         A new one, or that of the checkpoint from which the fit resumes.
@@ -56,6 +62,7 @@ class Loop:
         Likewise.
     guard : SignalGuard
         Has been entered, and defers signals.
+    communicator : Communicator
     """
 
     def __init__(
@@ -63,27 +70,32 @@ class Loop:
         config: TrainingConfig,
         state: State,
         loader: Loader,
-        ids: Ints,
+        split: Split,
         validation: ValidationSet | None,
         callbacks: Sequence[Callback],
+        bar: Callback | None,
         manager: CheckpointManager | None,
         progress: Progress,
         convergence: Convergence,
         guard: SignalGuard,
+        communicator: Communicator,
     ) -> None:
-        self.config, self.state, self.loader, self.ids = config, state, loader, ids
-        self.validation, self.callbacks, self.manager = validation, callbacks, manager
-        self.progress, self.convergence, self.guard = progress, convergence, guard
-        self.solver = Solver(config, state)
+        self.config, self.state, self.loader = config, state, loader
+        self.split, self.samples = split, split.samples
+        self.validation, self.callbacks, self.bar = validation, callbacks, bar
+        self.manager, self.progress, self.guard = manager, progress, guard
+        self.convergence, self.communicator = convergence, communicator
+        self.solver = Solver(config, state, communicator)
         self.solver.forgetting.window = convergence.window
-        self.record_every = config.record_every or len(ids)
+        n = self.samples.n
+        self.record_every = config.record_every or n
         self.start = perf_counter() - progress.wall_seconds
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
-        progress.n_samples_planned = config.n_epochs * len(ids)
+        progress.n_samples_planned = config.n_epochs * n
         if state.n_samples_seen > progress.n_samples_planned:
             raise ParameterError(
                 "n_epochs",
-                f"not be less than the checkpoint has done, {state.n_samples_seen / len(ids):.1f}",
+                f"not be less than the checkpoint has done, {state.n_samples_seen / n:.1f}",
                 config.n_epochs,
             )
 
@@ -101,6 +113,7 @@ class Loop:
             if self.manager is not None and not self.manager.has_written(self.state, self.progress):
                 self._write_checkpoint()
             self.guard.deliver()  # returns if the program has a handler that does
+            self.communicator.any(False)  # ranks without a signal go on if those with one do
         return self.progress.history
 
     def _run_until_signal(self) -> bool:
@@ -130,11 +143,12 @@ class Loop:
         """Learn from all minibatches that are left, or until the fit is over."""
         minibatches = epochs(
             self.loader,
-            self.ids,
+            self.samples,
             self.state.seed,
             self.config.batch_size,
             self.config.n_epochs,
             self.state.n_samples_seen,
+            self._rest_of_epoch(),
         )
         is_first = True
         with closing(minibatches):
@@ -147,15 +161,54 @@ class Loop:
                 del minibatch  # its memory is for the next one
                 is_first = False
                 self._is_over = self._should_stop() or self.convergence.is_over
-                if self.manager is not None and self.manager.is_due(self.state.n_samples_seen):
+                if self._is_checkpoint_due():
                     self._write_checkpoint()
+                self._heed_signals()
+
+    def _is_checkpoint_due(self) -> bool:
+        if self.manager is None:
+            return False
+        is_due = self.manager.is_due(self.state.n_samples_seen)
+        return self.communicator.agree("checkpoint", is_due)
+
+    def _heed_signals(self) -> None:
+        """Interrupt the fit on all ranks in the same iteration, after a signal on any of them.
+
+        A single process is interrupted while it waits for the next minibatch.
+        """
+        if self.communicator.size > 1 and self.communicator.agree(
+            "signal", bool(self.guard.pending)
+        ):
+            raise Interrupted
+
+    def _interruptible(self) -> AbstractContextManager[None]:
+        """Return a context that a signal may end, unless other ranks would wait for this one."""
+        return self.guard.interruptible() if self.communicator.size == 1 else nullcontext()
+
+    def _rest_of_epoch(self) -> Rest | None:
+        """Return what is left of an epoch that the fit has begun on another number of ranks."""
+        if self.manager is None or not self.manager.shifts:
+            return None
+        epoch = self.state.n_samples_seen // self.samples.n
+        shifts = self.manager.shifts_within(epoch * self.samples.n)
+        if not shifts:
+            return None
+        if self.samples.rows.has_own_source:
+            raise ParameterError(
+                "ranks",
+                "be 'share' to go on with an epoch that another number of ranks has begun",
+                "own",
+                "Resume with the same rows on the same ranks.",
+            )
+        ids = unvisited(self.loader, self.split.ids, self.state.seed, epoch, shifts)
+        return Rest(self.samples.rows.among(ids), shifts[-1][0])
 
     def _next(self, minibatches: Generator[Minibatch]) -> Minibatch | None:
         """Return the next minibatch, or None after the last.
 
         Until it is there, the state is consistent: signals and errors may interrupt.
         """
-        with self._checkpoint_on_error(), self.guard.interruptible():
+        with self._checkpoint_on_error(), self._interruptible():
             return next(minibatches, None)
 
     def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
@@ -165,7 +218,7 @@ class Loop:
         if is_first:
             tick += self._step_and_compile(minibatch)
         else:
-            self.solver.step(minibatch.X, minibatch.ids)
+            self._do_step(minibatch)
         if self.convergence.is_due(state.n_samples_seen):
             self.convergence.conclude(self.solver)
         is_due = self._is_record_due()
@@ -180,6 +233,9 @@ class Loop:
             progress.n_unused = self._count_unused()
             self._measure_and_record()
 
+    def _do_step(self, minibatch: Minibatch) -> None:
+        self.solver.step(minibatch.X, self.samples.slots(minibatch.ids), minibatch.size)
+
     def _hash(self, minibatch: Minibatch) -> None:
         """Add a minibatch to the hash of its epoch, if the checkpoint has one."""
         if self.manager is not None and self.manager.request.hash_data:
@@ -188,7 +244,8 @@ class Loop:
                 minibatch.ids,
                 self.config.device,
                 self.state.n_samples_seen,
-                len(self.ids),
+                self.samples.n,
+                minibatch.size,
             )
 
     def _step_and_compile(self, minibatch: Minibatch) -> float:
@@ -196,7 +253,7 @@ class Loop:
         from somf.kernels.cpu.jit import compilation_timer  # Numba is slow to import
 
         with compilation_timer() as seconds:
-            self.solver.step(minibatch.X, minibatch.ids)
+            self._do_step(minibatch)
         if seconds() > 0:
             logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())
         return seconds()
@@ -208,12 +265,14 @@ class Loop:
         return self.state.n_samples_seen == self.progress.n_samples_planned
 
     def _should_stop(self) -> bool:
-        """Call all callbacks; return whether one of them ends the fit."""
-        if not self.callbacks:
+        """Call all callbacks; return whether one of them ends the fit, on any rank."""
+        if not self.callbacks and self.bar is None:
             return False
         with self._checkpoint_on_error():
             answers = [callback(self.progress) for callback in self.callbacks]
-        return any(answers)
+            if self.bar is not None:
+                self.bar(self.progress)
+        return self.communicator.any(any(answers)) if answers else False
 
     def _is_record_due(self) -> bool:
         """Return whether the history lacks a record of the present.
@@ -230,11 +289,14 @@ class Loop:
 
     def _measure_and_record(self) -> None:
         progress = self.progress
+        self.solver.align()
         if self.validation is not None:
-            with self._checkpoint_on_error(), self.guard.interruptible():
+            with self._checkpoint_on_error(), self._interruptible():
                 kernels, penalty = self.solver.kernels, self.config.penalty
                 coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
-                progress.objective = coder.objective(self.validation.loader, self.validation.ids)
+                progress.objective = coder.objective(
+                    self.validation.loader, self.validation.ids, self.communicator
+                )
         progress.wall_seconds = perf_counter() - self.start
         progress.record()
         logger.info(
@@ -259,8 +321,8 @@ class Loop:
 
     def _checkpoint_contents(self) -> CheckpointContents:
         alpha = self.config.penalty.alpha
-        fields = self.convergence.fields()
-        return CheckpointContents(self.state, self.progress, alpha, fields, self._seen())
+        fields, edges = self.convergence.fields(self.communicator), self.samples.rows.edges
+        return CheckpointContents(self.state, self.progress, alpha, fields, self._seen(), edges)
 
     @contextmanager
     def _checkpoint_on_error(self) -> Iterator[None]:
@@ -268,13 +330,16 @@ class Loop:
         try:
             yield
         except Exception as error:
-            if self.manager is not None:
+            # Other ranks do not know of the error yet, and a checkpoint takes all of them.
+            if self.manager is not None and self.communicator.size == 1:
                 error.add_note(self._write_checkpoint())
             raise
 
     def _seen(self) -> Ints | None:
         """Return the samples that have been seen, without repetition; None is all there are."""
-        n_seen, seed = self.state.n_samples_seen, self.state.seed
-        if n_seen < len(self.ids):
-            return np.sort(self.loader.order(self.ids, seed, 0)[:n_seen])
-        return self.ids if len(self.ids) < self.loader.source.shape[0] else None
+        n_seen, seed, samples = self.state.n_samples_seen, self.state.seed, self.samples
+        is_shifted = self.manager is not None and bool(self.manager.shifts)
+        if n_seen < samples.n and not is_shifted:
+            order = samples.order(self.loader, seed, 0)
+            return samples.slots(np.sort(order[: samples.before([n_seen])[0]]))
+        return samples.slots(samples.ids) if samples.n < samples.rows.n else None

@@ -6,17 +6,21 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from somf.algorithm.initialization import initial_atoms, initial_state, non_negative_parts
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader, Source, as_source, loader_for
+from somf.distributed import ALONE, Communicator
+from somf.distributed.dealing import edges_of
 from somf.errors import DataError, ParameterError
 from somf.inference.coding import Coder
 from somf.kernels import kernels_for
 from somf.randomness import generator
 from somf.training.config import TrainingConfig
-from somf.training.minibatches import one_pass
+from somf.training.minibatches import dealt
+from somf.training.samples import Rows, Samples
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
@@ -49,32 +53,62 @@ class Split:
     Attributes
     ----------
     ids : ndarray of shape (n,)
-        The rows to learn from.
+        The rows to learn from, of all ranks.
+    samples : Samples
+        The same, with those of this rank.
     validation : Source or None
         Where the validation samples are: the same source, another one, or nowhere.
     validation_ids : ndarray of shape (m,)
-        Their rows in it.
+        The rows in it that this rank measures.
     """
 
     ids: Ints
+    samples: Samples
     validation: Source | None
     validation_ids: Ints
 
 
-def hold_out(source: Source, validation: Any, seed: int) -> Split:
+def divide(source: Source, own_rows: bool, communicator: Communicator) -> Rows:
+    """Divide the rows of all ranks among them.
+
+    Parameters
+    ----------
+    source : Source
+    own_rows : bool
+        Whether every rank has a source of its own, rather than all of them the same.
+    communicator : Communicator
+    """
+    rank, size = communicator.rank, communicator.size
+    facts = communicator.tell([*source.shape, source.dtype.name])
+    if len({tuple(fact[1:] if own_rows else fact) for fact in facts}) > 1:
+        rule = "have the same features and type" if own_rows else "be the same"
+        raise DataError(
+            f"X must {rule} on all ranks, got {'; '.join(f'{n} × {p} {t}' for n, p, t in facts)}."
+        )
+    counts = [fact[0] for fact in facts]
+    edges = np.cumsum([0, *counts]) if own_rows else edges_of(counts[0], size)
+    if np.diff(edges).min() < 1:
+        raise DataError(f"X must have at least one sample for each of {size} ranks.")
+    return Rows(rank, edges, has_own_source=own_rows)
+
+
+def hold_out(source: Source, validation: Any, seed: int, rows: Rows | None = None) -> Split:
     """Split off validation samples.
 
     Parameters
     ----------
     source : Source
+    rows : Rows, optional
+        Which of them are on which rank; by default this process has all.
     validation : float, array-like, sparse matrix, path, Source or None
         A fraction of the samples of `source`, or other samples.
     seed : int
     """
-    n, p = source.shape
+    rows = Rows.alone(source.shape[0]) if rows is None else rows
+    n, p = rows.n, source.shape[1]
     all_ids = np.arange(n)
     if validation is None:
-        return Split(all_ids, None, all_ids[:0])
+        return Split(all_ids, rows.among(all_ids), None, all_ids[:0])
     if isinstance(validation, Real):
         fraction = float(validation)
         n_held_out = round(fraction * n) if 0 < fraction < 1 else 0
@@ -86,27 +120,39 @@ def hold_out(source: Source, validation: Any, seed: int) -> Split:
                 got=f"{validation} of {n} samples",
             )
         shuffled = generator(seed, "validation").permutation(n)
-        return Split(np.sort(shuffled[n_held_out:]), source, np.sort(shuffled[:n_held_out]))
+        ids, held_out = np.sort(shuffled[n_held_out:]), np.sort(shuffled[:n_held_out])
+        return Split(ids, rows.among(ids), source, rows.among(held_out).ids)
     other = as_source(validation)
     if other.shape[1] != p:
         raise DataError(
             f"validation must have {p} features like X, got {other.shape[1]}.", "validation"
         )
-    return Split(all_ids, other, np.arange(other.shape[0]))
+    if rows.has_own_source:  # and a validation set of its own
+        return Split(all_ids, rows.among(all_ids), other, np.arange(other.shape[0]))
+    others = Rows(rows.rank, edges_of(other.shape[0], len(rows.edges) - 1))
+    return Split(all_ids, rows.among(all_ids), other, others.own)
 
 
-def start(config: TrainingConfig, source: Source, ids: Ints, seed: int, is_finite: bool) -> State:
+def start(
+    config: TrainingConfig,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    is_finite: bool,
+    communicator: Communicator = ALONE,
+) -> State:
     """Return the state before the first iteration.
 
     Parameters
     ----------
     config : TrainingConfig
     source : Source
-    ids : ndarray of int
-        The samples from which initial atoms may be taken.
+    samples : Samples
+        Those from which initial atoms may be taken.
     seed : int
     is_finite : bool
         Whether the source is all the data there will be, rather than the beginning of a stream.
+    communicator : Communicator
 
     Returns
     -------
@@ -114,50 +160,69 @@ def start(config: TrainingConfig, source: Source, ids: Ints, seed: int, is_finit
         On the device of the configuration.
     """
     if config.tries_initial_atoms:
-        D = _best_dictionary(config, source, ids, seed)
+        D = _best_dictionary(config, source, samples, seed, communicator)
     else:
-        D = initial_dictionary(config, source, ids, seed)
-    return initial_state(config, D, seed, np.arange(source.shape[0]) if is_finite else None)
+        D = initial_dictionary(config, source, samples, seed, communicator)
+    own = samples.rows.own
+    n_elsewhere = samples.rows.n - len(own)
+    return initial_state(config, D, seed, own if is_finite else None, n_elsewhere)
 
 
-def _best_dictionary(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> Array:
+def _best_dictionary(
+    config: TrainingConfig, source: Source, samples: Samples, seed: int, communicator: Communicator
+) -> Array:
     """Return those initial atoms from which a short trial gets further.
 
     For NMF without a penalty, parts of singular vectors or samples are better by several per cent,
     depending on the data, and one pass over some samples tells which.
     """
-    order = Loader(source, config.dtype_for(source.dtype)).order(ids, seed, 0)[:TRIAL_SAMPLES]
     best, lowest = np.empty(0), np.inf
     for init in ("samples", "nndsvd"):
-        D = initial_dictionary(replace(config, init=init), source, ids, seed)
-        objective = _trial(config, D, source, order, seed)
+        wanted = replace(config, init=init)
+        D = initial_dictionary(wanted, source, samples, seed, communicator)
+        objective = _trial(config, D, source, samples, seed, communicator)
         logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
         if objective < MARGIN * lowest:
             best, lowest = D, objective
     return best
 
 
-def _trial(config: TrainingConfig, D: Array, source: Source, order: Ints, seed: int) -> float:
+def _trial(
+    config: TrainingConfig,
+    D: Array,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    communicator: Communicator,
+) -> float:
     """Learn from some samples; return the objective on them."""
     state, kernels = initial_state(config, D.copy(), seed, None), kernels_for(config.device)
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
-    solver = Solver(config, state)
-    for minibatch in one_pass(loader, order, config.batch_size):
-        solver.step(minibatch.X)
+    solver, n = Solver(config, state, communicator), min(TRIAL_SAMPLES, samples.n)
+    order = samples.order(loader, seed, 0)
+    for minibatch in dealt(loader, samples, order, 0, n, config.batch_size):
+        solver.step(minibatch.X, None, minibatch.size)
     solver.check()
-    return Coder(kernels, state.D, config.penalty, TRIAL_TOL).objective(loader, np.sort(order))
+    coder = Coder(kernels, state.D, config.penalty, TRIAL_TOL)
+    return coder.objective(loader, np.sort(order[: samples.before([n])[0]]), communicator)
 
 
-def initial_dictionary(config: TrainingConfig, source: Source, ids: Ints, seed: int) -> Array:
+def initial_dictionary(
+    config: TrainingConfig,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    communicator: Communicator = ALONE,
+) -> Array:
     """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
     dtype, k = config.dtype_for(source.dtype), config.n_components
     if isinstance(config.init, str):
-        loader = Loader(source, dtype)
-        if config.init_in_use == "nndsvd":
-            rows = _parts_then_samples(loader, ids, k, seed)
+        loader, init = Loader(source, dtype), config.init_in_use
+        if init == "nndsvd":
+            rows = _parts_then_samples(loader, samples, k, seed, communicator)
         else:
-            chosen = generator(seed, "init").permutation(ids)
-            rows = _dense(loader.load(chosen[: k if config.init_in_use == "samples" else 0]))
+            n_samples = k if init == "samples" else 0
+            rows = _random_samples(loader, samples, n_samples, seed, communicator)
         return initial_atoms(rows, k, config.ball, seed)
     if config.init.shape[1] != source.shape[1]:
         raise ParameterError(
@@ -169,16 +234,47 @@ def initial_dictionary(config: TrainingConfig, source: Source, ids: Ints, seed: 
     return np.stack([config.ball.project(atom) for atom in config.init.astype(dtype)], axis=1)
 
 
-def _parts_then_samples(loader: Loader, ids: Ints, n_components: int, seed: int) -> Array:
+def _parts_then_samples(
+    loader: Loader, samples: Samples, n_components: int, seed: int, communicator: Communicator
+) -> Array:
     """Return the parts of singular vectors of some samples, and samples if these are too few."""
     most = int(SVD_ENTRIES / loader.source.entries_per_row)
     wanted = max(SVD_SAMPLES, SVD_SAMPLES_PER_ATOM * n_components)
     # The first samples of an epoch: few chunks have to be read for them.
-    order = loader.order(ids, seed, 0)[: max(n_components, min(wanted, most))]
-    X = loader.load(np.sort(order))
+    n_own = samples.first(max(n_components, min(wanted, most)))[samples.rows.rank]
+    order = samples.order(loader, seed, 0)[:n_own]
+    X = gathered(loader.load(np.sort(order)) if len(order) else loader.nothing(), communicator)
     parts = non_negative_parts(X, n_components, seed)
     n_missing = n_components - len(parts)
-    return np.concatenate([parts, _dense(X[:n_missing])]) if n_missing else parts
+    rows = np.concatenate([parts, _dense(X[:n_missing])]) if n_missing else parts
+    # All ranks have computed the same, up to rounding; rank 0 decides.
+    return communicator.sum(rows if communicator.rank == 0 else np.zeros_like(rows))[0]
+
+
+def _random_samples(
+    loader: Loader, samples: Samples, n_samples: int, seed: int, communicator: Communicator
+) -> Array:
+    """Return some samples, as many from each rank as it has of all; fewer if there are no more."""
+    counts, rank = samples.first(n_samples), samples.rows.rank
+    chosen = samples.generator(seed, "init").permutation(samples.ids)[: counts[rank]]
+    rows = np.zeros((int(counts.sum()), loader.source.shape[1]), loader.dtype)
+    if len(chosen):
+        first = int(counts[:rank].sum())
+        rows[first : first + len(chosen)] = _dense(loader.load(chosen))
+    return communicator.sum(rows)[0]
+
+
+def gathered(X: Matrix, communicator: Communicator) -> Matrix:
+    """Return the samples of all ranks, one rank after the other."""
+    if communicator.size == 1:
+        return X
+    if isinstance(X, np.ndarray):
+        return np.concatenate(communicator.gather(X))
+    rows = sp.csr_array(X)
+    arrays = (rows.data, rows.indices.astype(np.int64), np.diff(rows.indptr).astype(np.int64))
+    data, indices, lengths = (np.concatenate(communicator.gather(array)) for array in arrays)
+    indptr = np.append(0, np.cumsum(lengths))
+    return sp.csr_array((data, indices, indptr), shape=(len(lengths), X.shape[1])).tocsc()
 
 
 def _dense(X: Matrix) -> Array:

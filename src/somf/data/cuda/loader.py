@@ -83,6 +83,10 @@ class DeviceLoader(Loader):
         if self._computing is not None:
             self._computing.synchronize()  # other streams are going to read self._places
 
+    def nothing(self) -> Any:
+        """See `Loader.nothing`."""
+        return cuda.to_device(super().nothing())
+
     def load(self, ids: Ints) -> Any:
         """Return samples as a minibatch on the device."""
         if self._image is None:

@@ -8,6 +8,7 @@ may be reordered; NaN and infinity keep their meaning.
 from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.codes import solve_codes
 from somf.kernels.cpu.marks import mark_used
+from somf.kernels.cpu.part import update_part
 from somf.kernels.cpu.products import (
     accumulate,
     atom_norms,
@@ -53,6 +54,7 @@ __all__ = [
     "to_device",
     "to_store",
     "update_atoms",
+    "update_part",
     "without_gradients",
     "zeros",
 ]

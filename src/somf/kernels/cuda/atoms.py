@@ -5,6 +5,7 @@ inside a block.
 """
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -36,6 +37,11 @@ def update_atoms(D: Any, B: Any, C: Any, rows: Slices, budget: Any, ball: AtomBa
     if key not in updates:
         updates[key] = Update(D.new_empty((q, C.shape[0])), ball)
     updates[key](D, B, C, rows, budget)
+
+
+def update_part(D: Any, B: Any, C: Any, budget: Any, total: Callable[[Any], Any]) -> None:
+    """See `Kernels.update_part`. Messages cannot be recorded, so nothing is."""
+    _update_in_l2_ball(D, B, C, _usable(C), budget, total)
 
 
 def clear_graphs() -> None:
@@ -83,17 +89,26 @@ class Update:
             D[s] = part
 
     def _update(self) -> None:
-        curvature = self.C.diagonal()
-        # As in `smallest_curvature`, without a copy to the host.
-        limits = torch.finfo(self.C.dtype)
-        usable = curvature > (limits.eps**2 * curvature.max()).clamp(min=limits.tiny)
+        usable = _usable(self.C)
         if self.ball.l1_ratio == 0.0 and not self.ball.positive:
             _update_in_l2_ball(self.D, self.B, self.C, usable, self.budget)
         else:
             _update_in_any_ball(self.D, self.B, self.C, usable, self.budget, self.ball)
 
 
-def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None:
+def _usable(C: Any) -> Any:
+    """Return which atoms are updated: as in `smallest_curvature`, without a copy to the host."""
+    curvature, limits = C.diagonal(), torch.finfo(C.dtype)
+    return curvature > (limits.eps**2 * curvature.max()).clamp(min=limits.tiny)
+
+
+def _same(gram: Any) -> Any:
+    return gram
+
+
+def _update_in_l2_ball(
+    D: Any, B: Any, C: Any, usable: Any, budget: Any, total: Callable[[Any], Any] = _same
+) -> None:
     """Update atoms in the ℓ2 ball without a loop over features for each atom; `D` is overwritten.
 
     With R = B_J − D C_J, every new atom of the block is a linear combination of the columns of
@@ -111,7 +126,7 @@ def _update_in_l2_ball(D: Any, B: Any, C: Any, usable: Any, budget: Any) -> None
             P.zero_()
         P[:, :m] = D[:, J]
         torch.addmm(B[:, J], D, C[:, J], alpha=-1, out=P[:, M : M + m])
-        K, within = P.T @ P, couplings[J, J]
+        K, within = total(P.T @ P), couplings[J, J]
         _atom_weights[(1,)](
             K, within, k, steps[J], usable[J], budget[J], weights, m, M=M, num_warps=4
         )

@@ -3,7 +3,7 @@
 No kernel waits for the device, except `solve_codes` for ridge codes without a penalty.
 """
 
-from somf.kernels.cuda.atoms import update_atoms
+from somf.kernels.cuda.atoms import update_atoms, update_part
 from somf.kernels.cuda.codes import solve_codes
 from somf.kernels.cuda.device import (
     IS_ASYNCHRONOUS,
@@ -51,6 +51,7 @@ __all__ = [
     "to_device",
     "to_store",
     "update_atoms",
+    "update_part",
     "without_gradients",
     "zeros",
 ]

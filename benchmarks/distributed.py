@@ -1,0 +1,295 @@
+"""Several ranks on one machine: bytes per step, scaling, failures, and a model of the time.
+
+    python -m benchmarks.distributed [--ranks 1 2 4 8] [--threads 2] [--steps 30]
+
+1. Bytes that a rank sends in a step, counted by the communicator and by the network interface, and
+   the formula, for several reductions.
+2. Strong scaling: milliseconds per step of W ranks with a global batch of 400, next to one process
+   with as many threads as all ranks have. Weak scaling: a batch of 50 per rank.
+3. Seconds from the death of a rank to the error on all others.
+4. A model of the time: compute time of one rank, measured at two batch sizes, divided by the number
+   of ranks; plus messages times latency, plus bytes over bandwidth. Latency and bandwidth are
+   measured here, to predict 2., or are those of networks, to extrapolate.
+
+Dictionary learning of Indian Pines (p = 51,200, k = 100, averaged codes, float32). Ranks are
+processes of this machine that talk by gloo, through the loopback interface.
+"""
+
+import argparse
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from benchmarks.machine import write_results
+from benchmarks.scenes import ALPHA, K, indian_pines_cube, split_indian_pines
+from somf import DictionaryLearning
+from somf.algorithm.solver import Solver
+from somf.data import loader_for
+from somf.distributed.connection import communicator_for
+from somf.errors import RankError
+from somf.kernels.cpu.cores import available_cores
+from somf.kernels.cpu.threads import threads
+from somf.training.minibatches import epochs
+from somf.training.start import divide, hold_out, start
+
+STRONG_BATCH = 400
+"""Samples of a minibatch on all ranks, however many there are."""
+
+WEAK_BATCH = 50
+"""Samples of a minibatch for each rank."""
+
+REDUCTIONS = (1, 2, 4, 8, 12)
+"""r, where bytes are counted."""
+
+WARM_UP = 6
+"""Steps before time is measured: kernels are compiled, buffers allocated."""
+
+LOOPBACK = Path("/proc/net/dev")
+"""Where Linux counts the bytes of network interfaces."""
+
+MESSAGES = (2**10, 2**14, 2**18, 2**20, 2**22)
+"""Bytes that a rank sends to all others together, for latency and bandwidth."""
+
+TIMEOUT = 600
+"""Seconds for one job of all ranks."""
+
+N_DEATHS = 5
+"""How often a rank is killed."""
+
+
+def run_ranks(size: int, job: Callable[[], Any]) -> list[Any]:
+    """Return what a job returns on each of some new processes; None for those that were killed."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        results = context.Queue()
+        processes = [
+            context.Process(target=_serve, args=(rank, size, f"{folder}/store", job, results))
+            for rank in range(size)
+        ]
+        for process in processes:
+            process.start()
+        answers: dict[int, Any] = {}
+        end = time.monotonic() + TIMEOUT
+        while len(answers) < size and time.monotonic() < end:
+            while not results.empty():
+                answers.update([results.get()])
+            if not any(process.is_alive() for process in processes) and results.empty():
+                break
+            time.sleep(0.05)
+        for process in processes:
+            process.kill()
+            process.join()
+    return [answers.get(rank) for rank in range(size)]
+
+
+def _serve(rank: int, size: int, place: str, job: Callable[[], Any], results: Any) -> None:
+    import torch
+    from torch import distributed
+
+    torch.set_num_threads(1)
+    if size > 1:
+        distributed.init_process_group(
+            "gloo",
+            store=distributed.FileStore(place, size),
+            rank=rank,
+            world_size=size,
+            timeout=timedelta(seconds=TIMEOUT),
+        )
+    results.put((rank, job()))
+    results.close()
+    results.join_thread()
+
+
+class Steps:
+    """A fit that is advanced step by step, as one of the ranks of this process's group.
+
+    Parameters
+    ----------
+    patches : Source
+    reduction : float
+    batch_size : int
+        On all ranks.
+    """
+
+    def __init__(self, patches: Any, reduction: float, batch_size: int) -> None:
+        self.ranks = communicator_for("cpu")
+        model = DictionaryLearning(
+            K, alpha=ALPHA, reduction=reduction, batch_size=batch_size, n_epochs=1000
+        )
+        n, p = patches.shape
+        config = model._requested_config().for_features(p).for_samples(n, p)
+        rows = divide(patches, False, self.ranks)
+        samples = hold_out(patches, None, 0, rows).samples
+        state = start(config, patches, samples, 0, True, self.ranks)
+        loader = loader_for("cpu", patches, state.dtype, state.permutation)
+        self.solver, self.samples = Solver(config, state, self.ranks), samples
+        self.minibatches = epochs(loader, samples, 0, batch_size, config.n_epochs)
+
+    def advance(self) -> float:
+        """Do one step; return its milliseconds."""
+        begin = time.perf_counter()
+        ids, X, size = next(self.minibatches)
+        self.solver.step(X, self.samples.slots(ids), size)
+        return 1e3 * (time.perf_counter() - begin)
+
+
+def measure_steps(
+    cube: Path | None, n_threads: int, reduction: float, batch_size: int, n_steps: int
+) -> dict[str, float]:
+    """Return milliseconds, bytes and messages of a step of this rank."""
+    with threads(n_threads):
+        fit = Steps(patches_of(cube), reduction, batch_size)
+        for _ in range(WARM_UP):
+            fit.advance()
+        ranks: Any = fit.ranks
+        before = [getattr(ranks, name, 0) for name in ("n_bytes", "n_messages")]
+        loopback = loopback_bytes()
+        times = [fit.advance() for _ in range(n_steps)]
+        fit.ranks.any(False)
+        loopback = (loopback_bytes() - loopback) / n_steps / ranks.size
+        after = [getattr(ranks, name, 0) for name in ("n_bytes", "n_messages")]
+    n_bytes, n_messages = ((b - a) / n_steps for a, b in zip(before, after, strict=True))
+    return {
+        "milliseconds": median(times),
+        "low": float(np.quantile(times, 0.25)),
+        "high": float(np.quantile(times, 0.75)),
+        "bytes": n_bytes,
+        "messages": n_messages,
+        "loopback": loopback,
+    }
+
+
+def loopback_bytes() -> int:
+    """Return the bytes that the loopback interface has carried; 0 where Linux does not count."""
+    for line in LOOPBACK.read_text().splitlines() if LOOPBACK.exists() else ():
+        name, _, counts = line.partition(":")
+        if name.strip() == "lo":
+            return int(counts.split()[8])
+    return 0
+
+
+def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
+    """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
+
+    2 |S| k for B and D, 2 k² for C, and (2m)² twice for each block of m atoms.
+    """
+    blocks = [32, 32, 36]  # of 100 atoms
+    numbers = 2 * n_features / reduction * K + 2 * K**2 + sum(2 * (2 * m) ** 2 for m in blocks)
+    return itemsize * numbers * (size - 1) / size
+
+
+def measure_messages(n_repeats: int) -> dict[int, float]:
+    """Return the seconds of an exchange between all ranks, by the bytes that each sends."""
+    ranks: Any = communicator_for("cpu")
+    found = {}
+    for n_bytes in MESSAGES:
+        part = n_bytes // (ranks.size - 1) // 8
+        send = np.ones((ranks.size, part))
+        times = []
+        for _ in range(n_repeats):
+            begin = time.perf_counter()
+            ranks.exchange(send)
+            times.append(time.perf_counter() - begin)
+        found[8 * part * (ranks.size - 1)] = median(times)
+    return found
+
+
+def latency_and_bandwidth(times: dict[int, float]) -> tuple[float, float]:
+    """Return the seconds of a small message, and bytes per second of a large one."""
+    small, large = min(times), max(times)
+    return times[small], (large - small) / max(times[large] - times[small], 1e-9)
+
+
+def measure_death(cube: Path | None, n_threads: int, victim: int) -> float | None:
+    """Kill a rank after some steps; return when this rank had the error, in seconds since 1970."""
+    with threads(n_threads):
+        fit = Steps(patches_of(cube), 4, STRONG_BATCH)
+        with fit.ranks.reporting():
+            try:
+                for n in range(10**6):
+                    fit.advance()
+                    if n == WARM_UP and fit.ranks.rank == victim:
+                        Path(os.environ["SOMF_DEATH"]).write_text(repr(time.time()))
+                        os.kill(os.getpid(), signal.SIGKILL)
+            except RankError as error:
+                return time.time() if error.ranks == [victim] else float("inf")
+    return None
+
+
+def patches_of(cube: Path | None) -> Any:
+    """Return the training patches of Indian Pines, from a file or as tensorly ships them."""
+    return split_indian_pines(indian_pines_cube() if cube is None else np.load(cube))[0]
+
+
+def deaths(cube: Path | None, size: int, n_threads: int) -> list[float]:
+    """Return the seconds from the death of a rank to the last error of the others."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["SOMF_DEATH"] = f"{folder}/death"
+        for n in range(N_DEATHS):
+            job = partial(measure_death, cube, n_threads, n % size)
+            ends = [end for end in run_ranks(size, job) if end is not None]
+            begin = float(Path(os.environ["SOMF_DEATH"]).read_text())
+            found.append(max(ends) - begin if len(ends) == size - 1 else float("inf"))
+    return found
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--threads", type=int, default=2, help="of each rank")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--indian-pines", type=Path, help="the cube as .npy; else from tensorly")
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/distributed.json"))
+    options = parser.parse_args()
+    counts = [n for n in options.ranks if n * options.threads <= available_cores()]
+    measure = partial(measure_steps, options.indian_pines)
+    several = [n for n in counts if n > 1]
+    result: dict[str, Any] = {
+        "n_threads": options.threads,
+        "n_features": patches_of(options.indian_pines).shape[1],
+        "itemsize": 4,
+        "bytes": {},
+        "strong": {},
+        "weak": {},
+        "processes": {},
+        "messages": {},
+    }
+    for r in REDUCTIONS:
+        job = partial(measure, options.threads, r, STRONG_BATCH, 6)
+        found = run_ranks(several[-1], job)[0]
+        result["bytes"][str(r)] = found | {"formula": formula(51_200, r, several[-1])}
+        print("r =", r, result["bytes"][str(r)], flush=True)
+    for n in counts:
+        for kind, batch in (("strong", STRONG_BATCH), ("weak", WEAK_BATCH * n)):
+            job = partial(measure, options.threads, 4, batch, options.steps)
+            result[kind][str(n)] = slowest(run_ranks(n, job))
+            print(kind, n, result[kind][str(n)], flush=True)
+        alone = partial(measure, n * options.threads, 4, STRONG_BATCH, options.steps)
+        result["processes"][str(n)] = run_ranks(1, alone)[0]
+        if n > 1:
+            times = run_ranks(n, partial(measure_messages, 50))[0]
+            result["messages"][str(n)] = latency_and_bandwidth(times)
+    result["deaths"] = deaths(options.indian_pines, several[-1], options.threads)
+    print("deaths", result["deaths"])
+    write_results(options.output, result)
+
+
+def slowest(answers: list[dict[str, float]]) -> dict[str, float]:
+    """Return the measurement of the rank that took longest."""
+    return max(answers, key=lambda answer: answer["milliseconds"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,310 @@
+"""Messages between ranks by torch.distributed: gloo between CPUs, NCCL between GPUs.
+
+All messages are made of one operation, all-to-all: every rank sends a part to every other rank,
+without detours. So a rank that dies breaks the next message of all others at once, sums are in the
+order of the ranks, and there is one place that counts bytes, waits, and notices failures.
+"""
+
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from somf.distributed.communicator import AtomUpdate
+from somf.distributed.failures import Witness
+from somf.distributed.spread import SpreadUpdate
+from somf.errors import RankError
+from somf.kernels import Kernels
+from somf.penalties import AtomBall
+from somf.typing import Array, Ints
+
+logger = logging.getLogger("somf")
+
+POLL = timedelta(seconds=0.25)
+"""How long to wait for a message before looking whether another rank has failed."""
+
+ONE_STEP_BYTES = 4096
+"""A sum of up to so many bytes is sent to all ranks as a whole; a larger one in parts."""
+
+ALIGNMENT = 8
+"""Arrays begin at multiples of this in a message."""
+
+
+class ProcessGroup:
+    """The ranks of a process group of torch.
+
+    Parameters
+    ----------
+    torch : module
+    group : torch.distributed.ProcessGroup
+        On gloo; it carries whatever is in host memory.
+    device_group : torch.distributed.ProcessGroup or None
+        On NCCL, for tensors on a GPU. Without it they travel through host memory.
+    witness : Witness
+        Knows which rank has failed, and why.
+    timeout : float
+        Seconds after which a rank that does not answer counts as failed.
+
+    Attributes
+    ----------
+    rank, size : int
+    n_bytes, n_messages : int
+        What this rank has sent to others so far, and in how many operations.
+    n_beside : int
+        How many ranks share the cores of this one, itself included.
+    is_broken : bool
+        Whether a rank has failed, so that no message can be sent any more.
+    """
+
+    def __init__(
+        self, torch: Any, group: Any, device_group: Any, witness: Witness, timeout: float
+    ) -> None:
+        self.torch, self.group, self.device_group = torch, group, device_group
+        self.witness, self.timeout = witness, timeout
+        self.rank, self.size = witness.rank, witness.size
+        self.n_bytes = self.n_messages = 0
+        self.n_beside, self.is_broken = 1, False
+        self._notes: dict[str, float] = {}
+        self._enclosed: dict[str, float] = {}
+
+    # Sums
+
+    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+        """See `Communicator.sum`."""
+        names, values = sorted(self._notes), [self._notes[name] for name in sorted(self._notes)]
+        self._notes, notes = {}, np.array(values, dtype=np.float64)
+        if self._stays_on_device(arrays[0]):
+            totals = tuple(self._sum_on_device(array) for array in arrays)
+            (summed,) = self._sum([notes])
+        else:
+            *found, summed = self._sum([*map(_to_host, arrays), notes])
+            totals = tuple(_like(total, array) for total, array in zip(found, arrays, strict=True))
+        if names:
+            self._enclosed = dict(zip(names, summed.tolist(), strict=True))
+        return totals
+
+    def add_up(self, array: Array) -> Array:
+        """Return the sum of an array over all ranks, with no numbers enclosed."""
+        if self._stays_on_device(array):
+            return self._sum_on_device(array)  # type: ignore[no-any-return] # a tensor
+        return _like(self._sum([_to_host(array)])[0], array)  # type: ignore[no-any-return]
+
+    def _sum(self, arrays: list[Array]) -> list[Array]:
+        """Sum arrays of the host in one message, or in two halves if they are large."""
+        if sum(array.nbytes for array in arrays) <= ONE_STEP_BYTES:
+            return self._unpacked_sum(arrays, self._send_to_all(_packed(arrays)))
+        totals = []
+        sizes = [-(-array.size // self.size) for array in arrays]
+        send = [_in_parts(array, self.size, m) for array, m in zip(arrays, sizes, strict=True)]
+        messages = [_packed(list(part)) for part in zip(*send, strict=True)]
+        received = self.exchange(np.stack(messages))
+        own = self._unpacked_sum([part[0] for part in send], received)
+        gathered = self._send_to_all(_packed(own))
+        columns = zip(*(_unpacked(row, own) for row in gathered), strict=True)
+        for array, column in zip(arrays, columns, strict=True):
+            totals.append(np.concatenate(column)[: array.size].reshape(array.shape))
+        return totals
+
+    def _unpacked_sum(self, like: list[Array], received: Array) -> list[Array]:
+        parts = [_unpacked(row, like) for row in received]
+        return [np.add.reduce(np.stack(column)) for column in zip(*parts, strict=True)]
+
+    def _sum_on_device(self, array: Any) -> Any:
+        """Sum a tensor on the GPU: every rank adds up a part, and sends it to all."""
+        m = -(-array.numel() // self.size)
+        send = array.new_zeros(self.size * m)
+        send[: array.numel()] = array.reshape(-1)
+        own = self.exchange(send.view(self.size, m)).sum(dim=0)
+        everything = self.exchange(own.expand(self.size, m).contiguous())
+        return everything.view(-1)[: array.numel()].view(array.shape)
+
+    def _stays_on_device(self, array: Any) -> bool:
+        return self.device_group is not None and not isinstance(array, np.ndarray)
+
+    def enclose(self, name: str, number: float) -> None:
+        """See `Communicator.enclose`."""
+        self._notes[name] = number
+
+    def enclosed(self, name: str) -> float:
+        """See `Communicator.enclosed`."""
+        return self._enclosed.get(name, 0.0)
+
+    def agree(self, name: str, wish: bool) -> bool:
+        """See `Communicator.agree`. Every rank calls it in every iteration, after the `sum`."""
+        self.enclose(name, float(wish))
+        return self.enclosed(name) > 0
+
+    def forget_wishes(self) -> None:
+        """Forget what was enclosed and never sent, at the end of an earlier fit."""
+        self._notes, self._enclosed = {}, {}
+
+    def any(self, flag: bool) -> bool:
+        """See `Communicator.any`."""
+        return self.total(float(flag))[0] > 0
+
+    def total(self, *numbers: float) -> tuple[float, ...]:
+        """See `Communicator.total`."""
+        (totals,) = self._sum([np.array(numbers, dtype=np.float64)])
+        return tuple(totals.tolist())
+
+    def latest(self, counts: Ints) -> Ints:
+        """See `Communicator.latest`."""
+        largest: Ints = np.maximum.reduce(self.gather(counts))
+        return largest
+
+    # Facts
+
+    def gather(self, array: Array) -> list[Array]:
+        """See `Communicator.gather`."""
+        lengths = self._send_to_all(_packed([np.array([len(array)])]))
+        counts = [int(_unpacked(row, [np.zeros(1, np.int64)])[0][0]) for row in lengths]
+        padded = np.zeros((max(counts), *array.shape[1:]), array.dtype)
+        padded[: len(array)] = array
+        rows = self._send_to_all(_packed([padded]))
+        return [
+            _unpacked(row, [padded])[0][:count] for row, count in zip(rows, counts, strict=True)
+        ]
+
+    def tell(self, fact: Any) -> list[Any]:
+        """See `Communicator.tell`."""
+        text = np.frombuffer(json.dumps(fact).encode(), dtype=np.uint8)
+        return [json.loads(received.tobytes()) for received in self.gather(text)]
+
+    # The dictionary
+
+    def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
+        """See `Communicator.atom_update`."""
+        return SpreadUpdate(self, kernels, ball)
+
+    def carry(self, send: Any, received: Any) -> Any:
+        """Exchange parts that are on the device; see `exchange`.
+
+        Parameters
+        ----------
+        send : array of shape (size, ...), on the device
+        received : array of the same shape, overwritten
+        """
+        if isinstance(send, np.ndarray) or self._stays_on_device(send):
+            return self.exchange(send, received)
+        return _like(self.exchange(_to_host(send)), send)
+
+    # Messages
+
+    def _send_to_all(self, message: Array) -> Array:
+        """Send one message to all ranks; return those of all ranks, one in each row."""
+        messages: Array = self.exchange(np.repeat(message[None], self.size, axis=0))
+        return messages
+
+    def exchange(self, send: Any, received: Any = None) -> Any:
+        """Send a part to each rank; return the parts that this rank has got from each of them.
+
+        Parameters
+        ----------
+        send : ndarray or tensor of shape (size, ...)
+            One part for each rank.
+        received : array of the same shape and kind, optional
+            Overwritten; by default a new one.
+
+        Returns
+        -------
+        received : array of the same shape and kind
+        """
+        if self.is_broken:
+            raise self.witness.verdict("a rank has failed before")
+        is_host = isinstance(send, np.ndarray)
+        tensor = self.torch.from_numpy(send) if is_host else send
+        if received is None:
+            received = self.torch.empty_like(tensor)
+        elif is_host:
+            received = self.torch.from_numpy(received)
+        group = self.group if is_host else self.device_group
+        self.n_messages += 1
+        self.n_bytes += tensor.nbytes // self.size * (self.size - 1)
+        with self._naming_failures():
+            work = self.torch.distributed.all_to_all_single(
+                received, tensor, group=group, async_op=True
+            )
+            if is_host:
+                self._wait(work)
+            else:
+                work.wait()  # of the stream, not of this process
+        return received.numpy() if is_host else received
+
+    def _wait(self, work: Any) -> None:
+        """Wait for a message, until it is there, or another rank has failed, or for too long."""
+        end = monotonic() + self.timeout
+        while True:
+            try:
+                work.wait(POLL)
+            except RuntimeError:  # the message has failed, or it has not come yet
+                if work.is_completed():
+                    work.wait()
+            if work.is_completed():
+                return
+            self.witness.look()
+            if monotonic() > end:
+                raise TimeoutError(f"no message for {self.timeout:g} seconds")
+
+    @contextmanager
+    def _naming_failures(self) -> Iterator[None]:
+        """Turn an error of a message into one that names the rank that has failed."""
+        try:
+            yield
+        except RankError:
+            self.is_broken = True
+            raise
+        except (RuntimeError, TimeoutError) as error:
+            self.is_broken = True
+            raise self.witness.verdict(str(error).partition("\n")[0]) from error
+
+    @contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Report an error of this rank to all others, whose messages then fail at once."""
+        try:
+            yield
+        except RankError:
+            raise
+        except BaseException as error:
+            self.is_broken = True
+            self.witness.report(error)
+            raise
+
+
+def _packed(arrays: list[Array]) -> Array:
+    """Return arrays as one array of bytes."""
+    pieces = []
+    for array in arrays:
+        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        pieces += [raw, np.zeros(-raw.size % ALIGNMENT, np.uint8)]
+    return np.concatenate(pieces)
+
+
+def _unpacked(message: Array, like: list[Array]) -> list[Array]:
+    """Return the arrays that were packed, given arrays of the same shapes and types."""
+    found, at = [], 0
+    for array in like:
+        raw = message[at : at + array.nbytes]
+        found.append(raw.view(array.dtype).reshape(array.shape))
+        at += array.nbytes + -array.nbytes % ALIGNMENT
+    return found
+
+
+def _in_parts(array: Array, size: int, m: int) -> Array:
+    """Return the entries of an array as (size, m), zeros at the end."""
+    padded = np.zeros(size * m, array.dtype)
+    padded[: array.size] = array.reshape(-1)
+    return padded.reshape(size, m)
+
+
+def _to_host(array: Any) -> Array:
+    return array if isinstance(array, np.ndarray) else array.contiguous().cpu().numpy()
+
+
+def _like(array: Array, other: Any) -> Any:
+    """Return an array of the host where another array is."""
+    return array if isinstance(other, np.ndarray) else other.new_tensor(array)

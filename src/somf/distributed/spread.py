@@ -1,0 +1,93 @@
+"""The update of the atoms with their rows spread over ranks.
+
+Every rank sends each other rank its share of some rows of B, adds up the rows that are its own,
+updates these rows of D, and sends them to all. In the ℓ2 ball the ranks need to know nothing else
+of each other than one small Gram matrix per block of atoms. In all other balls the projection of an
+atom couples all rows, one atom after the other. There every rank gets all rows of B, which are as
+many numbers, and updates all rows of D.
+"""
+
+from typing import Any
+
+from somf.kernels import Kernels
+from somf.penalties import AtomBall
+from somf.typing import Array, Slices
+
+
+class SpreadUpdate:
+    """Updates atoms together with the other ranks; see `Communicator.atom_update`.
+
+    Parameters
+    ----------
+    group : ProcessGroup
+    kernels : Kernels
+    ball : AtomBall
+    """
+
+    def __init__(self, group: Any, kernels: Kernels, ball: AtomBall) -> None:
+        self.group, self.kernels, self.ball = group, kernels, ball
+        self.is_spread = ball.l1_ratio == 0.0 and not ball.positive
+        self._buffers: dict[str, Array] = {}
+
+    def __call__(self, D: Array, B: Array, C: Array, rows: Slices, budget: Array) -> None:
+        """Update the rows of D.
+
+        Parameters
+        ----------
+        D : array of shape (p, k), overwritten
+        B : array of shape (p, k)
+            The share of this rank.
+        C : array of shape (k, k)
+            The sum over all ranks.
+        rows : tuple of slices
+        budget : array of shape (k,)
+        """
+        q, size = sum(s.stop - s.start for s in rows), self.group.size
+        m = -(-q // size)
+        send, received = (self._buffer(name, (size, m), B) for name in ("send", "received"))
+        _pick(B, rows, 0, send.reshape(size * m, -1))
+        B_own = self.group.carry(send, received).sum(0)
+        if self.is_spread:
+            first = min(self.group.rank * m, q)
+            D_own = send[0]
+            _pick(D, rows, first, D_own)
+            n_own = min(q - first, m)
+            self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, self.group.add_up)
+            send[1:] = D_own
+            _put(D, rows, self.group.carry(send, received).reshape(size * m, -1))
+            return
+        send[:] = B_own
+        B_s = self.group.carry(send, received).reshape(size * m, -1)[:q]
+        D_s = send.reshape(size * m, -1)[:q]
+        _pick(D, rows, 0, D_s)
+        self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
+        _put(D, rows, D_s)
+
+    def _buffer(self, name: str, shape: tuple[int, int], like: Array) -> Array:
+        """Return memory for a message, which is used again and again, as (*shape, k)."""
+        n_rows, k = shape[0] * shape[1], like.shape[1]
+        memory = self._buffers.get(name)
+        if memory is None or len(memory) < n_rows:
+            memory = self._buffers[name] = self.kernels.zeros((n_rows, k), like)
+        return memory[:n_rows].reshape(*shape, k)
+
+
+def _pick(D: Array, rows: Slices, first: int, out: Array) -> None:
+    """Copy some rows, from the `first` of them on, into an array; what is left of it is zero."""
+    at, before = 0, 0
+    for s in rows:
+        start = s.start + max(first - before, 0)
+        count = min(s.stop - start, len(out) - at)
+        if count > 0:
+            out[at : at + count] = D[start : start + count]
+            at += count
+        before += s.stop - s.start
+    out[at:] = 0
+
+
+def _put(D: Array, rows: Slices, D_s: Array) -> None:
+    """Copy rows back to where they came from."""
+    at = 0
+    for s in rows:
+        D[s] = D_s[at : at + s.stop - s.start]
+        at += s.stop - s.start

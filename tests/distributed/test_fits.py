@@ -1,0 +1,130 @@
+"""Fits by several ranks: the result is that of one process with the same minibatches."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import somf
+from somf.distributed.dealing import edges_of
+from tests.distributed import jobs
+from tests.helpers.problems import random_csr
+
+CASES = [
+    (kind, jobs.params(**extra, code_tol=1e-12, **jobs.PROBLEMS[kind]), False)
+    for kind, extra in itertools.product(
+        jobs.PROBLEMS,
+        [
+            {"code_estimator": estimator, "surrogate": surrogate}
+            for estimator in ("averaged", "masked", "exact")
+            for surrogate in ("online", "incremental")
+        ]
+        + [{"reduction": 1}, {"masks": "bernoulli"}, {"reduction": "auto"}],
+    )
+]
+"""Every problem with every code estimator and surrogate, and with every kind of reduction."""
+
+CASES += [
+    ("DictionaryLearning", jobs.params(code_tol=1e-12), True),
+    # More atoms than samples need: unused ones are replaced by samples of any rank.
+    ("DictionaryLearning", jobs.params(n_components=30, alpha=0.5, code_tol=1e-12, n_epochs=4), 0),
+    # Everything decided from the data.
+    (
+        "DictionaryLearning",
+        {"n_components": 8, "code_tol": 1e-12, "random_state": 0, "n_threads": 1, "n_epochs": 30},
+        False,
+    ),
+    # Minibatches that not every rank has a part of.
+    ("DictionaryLearning", jobs.params(batch_size=3, code_tol=1e-12, n_epochs=1), False),
+]
+
+
+def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks):
+    cases = CASES if ranks.size == 2 else CASES[2::4] + CASES[-4:]
+    found = ranks.run(jobs.fit_many, cases, ranks.size, timeout=300)
+    for case, *answers in zip(cases, *found, strict=True):
+        components, expected = answers[0]
+        np.testing.assert_allclose(components, expected, atol=1e-9, err_msg=str(case))
+        for others, _ in answers[1:]:
+            assert others.tobytes() == components.tobytes(), case
+
+
+def test_a_fit_is_repeated_bit_by_bit(two):
+    first, second = (
+        two.run(jobs.fit, "DictionaryLearning", jobs.params(dtype="float32"), jobs.samples())
+        for _ in range(2)
+    )
+    assert first[0][0].dtype == np.float32
+    assert first[0][0].tobytes() == second[0][0].tobytes()
+
+
+def test_a_seed_that_is_not_given_is_that_of_rank_0(two):
+    found = two.run(jobs.fit, "DictionaryLearning", jobs.params(random_state=None), jobs.samples())
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+
+
+def test_a_weight_is_found_by_all_ranks_together(two):
+    settings = jobs.params(alpha="auto", code_density=0.3)
+    found = two.run(jobs.fit, "DictionaryLearning", settings, jobs.samples())
+    assert found[0][3] == found[1][3]
+    alone = somf.DictionaryLearning(**settings).fit(jobs.samples())
+    assert found[0][3] == pytest.approx(alone.alpha_, rel=0.3)
+
+
+def test_ranks_measure_the_objective_of_one_validation_set(ranks):
+    options = {"validation": jobs.samples(n=37)}
+    found = ranks.run(jobs.fit, "DictionaryLearning", jobs.params(), jobs.samples(), options)
+    model = somf.DictionaryLearning(**jobs.params()).fit(jobs.samples())
+    model.components_ = found[0][0]
+    assert all(answer[2] == found[0][2] for answer in found)
+    assert found[0][2][-1] == pytest.approx(model.objective(options["validation"]), rel=1e-3)
+
+
+def test_each_rank_reads_its_own_rows_only(ranks):
+    found = ranks.run(jobs.rows_read, jobs.samples(), jobs.params())
+    edges = edges_of(131, ranks.size)
+    for rank, rows in enumerate(found):
+        assert rows == set(range(edges[rank], edges[rank + 1]))
+
+
+def test_rows_of_its_own_for_each_rank_are_the_shares_of_one_matrix(ranks):
+    X, edges = jobs.samples(), edges_of(131, ranks.size)
+    shared = ranks.run(jobs.fit, "DictionaryLearning", jobs.params(), X)
+    own = ranks.run(jobs.fit_own, X, edges, jobs.params())
+    assert all(components.tobytes() == shared[0][0].tobytes() for components in own)
+
+
+def test_ranks_may_have_different_numbers_of_rows(two):
+    X = jobs.samples()
+    found = two.run(jobs.fit_own, X, [0, 20, 131], jobs.params())
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+def test_codes_objective_and_gap_are_those_of_one_process(ranks, tmp_path):
+    X = jobs.samples()
+    model = somf.DictionaryLearning(**jobs.params(n_epochs=1)).fit(X)
+    found = ranks.run(jobs.inference, model.components_, X, str(tmp_path))
+    codes = model.transform(X)
+    for answer in found:
+        for each in answer["codes"]:
+            np.testing.assert_allclose(each, codes, atol=1e-12)
+        assert answer["objective"] == pytest.approx(model.objective(X), rel=1e-12)
+        assert answer["gap"] == pytest.approx(model.stationarity_gap(X), rel=1e-9)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["codes.npy", "codes.npz", "codes.zarr"]
+
+
+def test_dictionaries_that_rounding_has_made_different_become_those_of_rank_0(two):
+    (first, grams), (second, other_grams) = two.run(jobs.aligned)
+    assert first.tobytes() == second.tobytes()
+    np.testing.assert_allclose(grams, other_grams, atol=1e-15)
+
+
+def test_initial_atoms_from_singular_vectors_are_the_same_on_all_ranks(two):
+    settings = jobs.params(init="nndsvd", alpha=0.05)
+    for X in (jobs.samples("NMF"), random_csr(131, 50, 0.2)):
+        found = two.run(jobs.fit, "NMF", settings, X)
+        assert found[0][0].tobytes() == found[1][0].tobytes()
+        alone = somf.NMF(**settings).fit(X)
+        alone_objective = alone.objective(X)
+        alone.components_ = found[0][0]
+        assert alone.objective(X) == pytest.approx(alone_objective, rel=0.1)

@@ -1,0 +1,33 @@
+"""Messages between ranks."""
+
+import numpy as np
+import pytest
+
+from tests.distributed import jobs
+
+
+def test_messages_reach_all_ranks(ranks):
+    n = ranks.size
+    for rank, found in enumerate(ranks.run(jobs.messages, "cpu")):
+        large, counts = found["sums"]
+        np.testing.assert_array_equal(large, np.arange(3000.0).reshape(3, 1000) * n * (n + 1) / 2)
+        np.testing.assert_array_equal(counts, np.full(3, n * (n - 1) / 2))
+        assert found["number"] == 2.5 * n
+        assert found["wishes"] == [False, True]
+        assert found["any"] == (True, False)
+        assert found["total"] == (n, n * (n - 1) / 2)
+        np.testing.assert_array_equal(found["latest"], [n - 1, 0])
+        assert [len(part) for part in found["gather"]] == list(range(n))
+        assert found["tell"] == [{"rank": other} for other in range(n)]
+        assert found["n"][:2] == (rank, n)
+
+
+@pytest.mark.parametrize("reduction", [1, 4])
+def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
+    k, p, size = 8, 8000, ranks.size
+    settings = jobs.params(n_components=k, reduction=reduction, code_estimator="masked")
+    sent = ranks.run(jobs.bytes_per_step, settings, p)
+    numbers = 2 * p / reduction * k + 2 * k**2 + 2 * (2 * k) ** 2
+    expected = 8 * numbers * (size - 1) / size
+    for steps in sent:
+        assert np.median(steps) == pytest.approx(expected, rel=0.05)
