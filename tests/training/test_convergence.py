@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from somf import NMF, DictionaryLearning
+from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
 from somf.training.convergence import FIRST_WINDOW, INTERVAL, LONGEST_EPOCH, Convergence
 from tests.helpers.fits import (
@@ -23,6 +24,8 @@ from tests.helpers.problems import planted
 
 class FakeSolver:
     """A solver that has seen an interval of samples whose mean objective is given."""
+
+    communicator = ALONE
 
     def __init__(self, can_climb=0):
         self.state = SimpleNamespace(n_samples_seen=0)

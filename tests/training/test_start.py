@@ -6,8 +6,10 @@ import scipy.sparse as sp
 
 from somf import NMF, DictionaryLearning, MatrixFactorization
 from somf.data import Source, as_source
+from somf.distributed import ALONE
 from somf.errors import ParameterError
 from somf.training import start
+from somf.training.samples import Samples
 from somf.training.start import initial_dictionary
 
 X = np.random.default_rng(0).gamma(0.5, size=(60, 20))
@@ -30,7 +32,7 @@ class Counting(Source):
 
 def atoms(model, data=X, seed=0):
     source = as_source(data)
-    return initial_dictionary(model._config(), source, np.arange(source.shape[0]), seed)
+    return initial_dictionary(model._config(), source, Samples.alone(source.shape[0]), seed)
 
 
 def same(a, b):
@@ -57,14 +59,14 @@ def test_a_fit_begins_with_the_atoms_that_did_better_in_the_trial(monkeypatch, b
     answers = iter([objectives["samples"], objectives["nndsvd"]])
     monkeypatch.setattr(start, "_trial", lambda *_: next(answers))
     config = NMF(5)._config().for_samples(*X.shape)
-    state = start.start(config, as_source(X), np.arange(len(X)), 0, is_finite=True)
+    state = start.start(config, as_source(X), Samples.alone(len(X)), 0, is_finite=True)
     np.testing.assert_array_equal(state.components, atoms(NMF(5, init=better)).T)
 
 
 def test_the_trial_learns():
     config = NMF(5)._config().for_samples(*X.shape)
     D = atoms(NMF(5, init="samples"))
-    after = start._trial(config, D, as_source(X), np.arange(len(X)), 0)
+    after = start._trial(config, D, as_source(X), Samples.alone(len(X)), 0, ALONE)
     unlearned = NMF(5, init=D.T, n_epochs=1, random_state=0).fit(np.zeros((1, 20)))
     assert after < 0.95 * unlearned.objective(X)
 

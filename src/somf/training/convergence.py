@@ -84,16 +84,15 @@ class Convergence:
         before = None if fields["before"] is None else float(fields["before"])
         window = math.inf if fields["window"] is None else float(fields["window"])
         first, n_stalled = int(fields["first"]), int(fields["n_stalled"])
-        totals = [float(total) for total in fields.get("totals", ())]
-        if len(totals) != communicator.size:  # the sum is what counts
-            totals = [float(fields["total"])] + [0.0] * (communicator.size - 1)
-        total = totals[communicator.rank]
-        is_finite = math.isfinite(total) and (before is None or math.isfinite(before))
+        total, totals = float(fields["total"]), [float(part) for part in fields.get("totals", ())]
+        is_finite = all(map(math.isfinite, (total, *totals, 0.0 if before is None else before)))
         if int(fields["batch_size"]) < 1:
             raise ValueError("its minibatches are empty")
         if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
             raise ValueError("its record of convergence is impossible")
-        self.first, self.total, self.before = first, total, before
+        if len(totals) != communicator.size:  # the sum is what counts
+            totals = [total] + [0.0] * (communicator.size - 1)
+        self.first, self.total, self.before = first, totals[communicator.rank], before
         self.n_stalled = n_stalled if fields["tol"] == self.tol else 0
         self.window = min(window, self.largest_window) if math.isfinite(self.window) else math.inf
 
