@@ -1,4 +1,4 @@
-"""Compilation where Numba cannot cache its results."""
+"""Compilation: where Numba cannot cache its results, and what comes out of the cache."""
 
 import os
 import subprocess
@@ -27,3 +27,28 @@ def test_a_read_only_installation_compiles_in_every_process_and_says_so_once():
     assert answer.returncode == 0, answer.stderr
     assert answer.stdout.strip() == "(3, 6)"
     assert answer.stderr.count("Set NUMBA_CACHE_DIR") == 1
+
+
+BITS = """
+import numpy as np
+import somf
+X = np.random.default_rng(0).standard_normal((200, 60))
+model = somf.SparsePCA(5, n_epochs=2, tol=0, random_state=0, n_threads=1).fit(X)
+print(model.components_.tobytes().hex())
+"""
+
+
+def test_the_process_that_compiles_and_later_ones_compute_the_same_bits(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    answers = [
+        subprocess.run(
+            [sys.executable, "-c", BITS],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=True,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert answers[0] == answers[1]

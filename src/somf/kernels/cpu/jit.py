@@ -48,9 +48,12 @@ def jit(function: Function, **options: Any) -> Function:
 def inner(function: Function) -> Function:
     """Compile a function that only compiled functions call: Python would crash.
 
-    Without the code that converts arguments from Python, a first fit compiles a third faster.
+    Without the code that converts arguments from Python, a first fit compiles a third faster. The
+    function is always inlined. Otherwise the process that compiles could call the copy that was
+    compiled for itself, and later processes the one that was compiled with its caller and is in the
+    cache, which may add up numbers in another order.
     """
-    return jit(function, no_cpython_wrapper=True)
+    return jit(function, no_cpython_wrapper=True, forceinline=True)
 
 
 @cache
