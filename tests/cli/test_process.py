@@ -153,7 +153,7 @@ def test_without_docstrings_every_command_works():
 def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
     somf.DictionaryLearning(6, random_state=0).fit("rows.npy").save("rows.somf")
     lines = (
-        "fit rows.npy --components 6 --json -o more.somf",
+        "fit rows.npy --components 6 --epochs 1 --json -o more.somf",
         "score rows.somf rows.npy --gap --json",
     )
     for process, terminal in [start_on_terminal(line) for line in lines]:
