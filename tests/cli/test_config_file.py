@@ -110,3 +110,18 @@ def test_a_name_with_a_line_break_does_not_end_its_comment(somf_command):
     somf_command("fit rows.npy --components 6 -o 'one\ncomponents = 5'")
     with open("one\ncomponents = 5.toml", "rb") as file:
         assert tomllib.load(file)["components"] == 6
+
+
+@pytest.mark.parametrize("size", ["inf", "nan", "3.5", "'large'", "[]", "true", "10e400"])
+def test_a_batch_size_in_a_file_is_an_integer_or_auto(somf_command, size):
+    with open("run.toml", "w") as file:
+        file.write(f"data = ['rows.npy']\nbatch-size = {size}\n")
+    somf_command("fit --config run.toml --components 4 -o rows.somf", code=2)
+    assert "batch" in somf_command.errors
+
+
+def test_a_file_cannot_start_processes(somf_command):
+    with open("run.toml", "w") as file:
+        file.write("workers = 100000\n")
+    somf_command("fit rows.npy --config run.toml --components 4 -o rows.somf", code=2)
+    assert "workers" in somf_command.errors

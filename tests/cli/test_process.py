@@ -140,7 +140,7 @@ def test_files_of_every_kind_are_learned_by_processes():
 def test_without_docstrings_every_command_works():
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     for line in (
-        "fit scene.npy --patches 5x5 --components 8 --density 0.2 --masks blocks -o scene.somf",
+        "fit scene.npy --patches 5 --components 8 --density 0.2 --epochs 1 --quiet -o scene.somf",
         "fit --config scene.somf.toml -o two.somf",
         "score scene.somf scene.npy --gap --device cpu",
         "plot scene.somf -o atoms.png",

@@ -66,7 +66,7 @@ def _measure_epoch(
     patches: ImagePatches, reduction: float, options: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the time and the objective of a fit of one epoch."""
-    model = DictionaryLearning(reduction=reduction, random_state=0, **options)
+    model = DictionaryLearning(reduction=reduction, n_epochs=1, random_state=0, **options)
     history = model.fit(patches, validation=0.05).history_
     seconds = history["compute_seconds"][-1]
     return {

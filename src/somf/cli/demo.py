@@ -75,7 +75,7 @@ def demo(
     np.save(right, scene[:, N_TRAINING_COLUMNS:])
     height, width = patches
     training = f"--patches {height}x{width} --components {n_components} --reduction {reduction:g}"
-    testing = ("--record-every", "2000", "--validation", right)
+    testing = ("--epochs", "1", "--record-every", "2000", "--validation", right)
     _run(console, force, "info", left)
     _run(console, force, "fit", left, *training.split(), *testing, "-o", model)
     _run(console, force, "score", model, right)

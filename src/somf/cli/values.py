@@ -58,10 +58,15 @@ def number_or_auto(value: Any) -> float | str:
 
 def integer_or_auto(value: Any) -> int | str:
     """Return an integer, or the word ``auto``."""
+    if value == AUTO:
+        return AUTO
     try:
-        return AUTO if value == AUTO else int(value)
-    except ValueError as error:
+        number = int(value)
+    except (ValueError, OverflowError, TypeError) as error:
         raise click.BadParameter(f"{value!r} is not an integer or {AUTO!r}.") from error
+    if not isinstance(value, str) and number != value:
+        raise click.BadParameter(f"{value!r} is not an integer or {AUTO!r}.")
+    return number
 
 
 def fraction_or_file(value: Any) -> float | str:
