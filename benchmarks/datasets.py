@@ -20,9 +20,14 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.scenes import N_TRAIN_COLUMNS, TRAIN_SHARE, in_memory, indian_pines_cube, split
+from benchmarks.scenes import (
+    N_TRAIN_COLUMNS,
+    aviris_scenes,
+    in_memory,
+    indian_pines_cube,
+    split,
+)
 from somf import ImagePatches
-from somf.data import as_source
 from somf.typing import Array, Rows
 
 Problem: TypeAlias = Literal["DictionaryLearning", "NMF", "SparsePCA"]
@@ -168,12 +173,9 @@ def scenes(path: Path) -> Dataset:
     path : Path
         A ``.npy`` file of shape (scene, row, column, channel).
     """
-    cubes = np.load(path, mmap_mode="r")
-    n_columns = round(TRAIN_SHARE * cubes.shape[2])
-    parts = [split(np.array(cube, dtype=np.float32), n_columns, stride=4, size=8) for cube in cubes]
-    train = as_source([train for train, _ in parts])
+    train, test = aviris_scenes(path, size=8)
     chosen = np.sort(_order(train.shape[0])[:10_000])
-    X, test = train.rows(chosen)[_order(10_000)], as_source([test for _, test in parts])
+    X = train.rows(chosen)[_order(10_000)]
     return Dataset("scenes", X, in_memory(test), "DictionaryLearning", 100, 0.1)
 
 

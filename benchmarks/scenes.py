@@ -42,17 +42,21 @@ def split_indian_pines(cube: Array, center: bool = True) -> tuple[ImagePatches, 
     return split(image, N_TRAIN_COLUMNS, stride=3, center=center)
 
 
-def aviris_scenes(path: Path) -> tuple[Source, Source]:
+def aviris_scenes(path: Path, size: int = 16) -> tuple[Source, Source]:
     """Return training patches of the left parts of scenes, and test patches of the right parts.
 
     Parameters
     ----------
     path : Path
         A ``.npy`` file of shape (scene, row, column, channel).
+    size : int
+        Pixels along a side of a patch.
     """
     cubes = np.load(path, mmap_mode="r")
     n_columns = round(TRAIN_SHARE * cubes.shape[2])
-    parts = [split(np.array(cube, dtype=np.float32), n_columns, stride=4) for cube in cubes]
+    parts = [
+        split(np.array(cube, dtype=np.float32), n_columns, stride=4, size=size) for cube in cubes
+    ]
     return as_source([train for train, _ in parts]), as_source([test for _, test in parts])
 
 

@@ -42,7 +42,7 @@ class ProcessGroup:
     ----------
     torch : module
     group : torch.distributed.ProcessGroup
-        On gloo; it carries whatever is in host memory.
+        On gloo; it carries the arrays that are in host memory.
     device_group : torch.distributed.ProcessGroup or None
         On NCCL, for tensors on a GPU. Without it they travel through host memory.
     witness : Witness

@@ -36,7 +36,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         update_panel(D, B, C, rows, usable, budget, ball)
         return
     q, k = count_rows(rows), len(C)
-    blocks, width = _blocks(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
+    blocks, width = split_atoms(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
     threads = threads_for(2.0 * q * width * (k + 4 * width))
     pieces, edges = shares(rows, threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
@@ -59,7 +59,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 
 @cache
-def _blocks(n_atoms: int, size: int) -> tuple[Ints, int]:
+def split_atoms(n_atoms: int, size: int) -> tuple[Ints, int]:
     """Cut atoms into blocks; a rest of up to half a block joins the last one.
 
     Returns
@@ -96,26 +96,48 @@ def _update_in_l2_ball(
     n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
-        columns, inverse = _columns(C, usable, first, m)
-        in_parallel(
-            _next_block,
-            launcher,
-            n_threads,
-            D,
-            B,
-            columns,
-            inverse,
-            first,
-            pieces,
-            edges,
-            panel,
-            products,
-            weights,
-            grams,
+        K = panel_gram(
+            launcher, D, B, C, usable, first, m, pieces, edges, panel, products, weights, grams
         )
-        K = _sum_of(grams, 2 * m)
-        weights = _atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
-    in_parallel(_last_block, launcher, n_threads, D, pieces, edges, panel, weights)
+        weights = atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
+    in_parallel(last_block, launcher, n_threads, D, pieces, edges, panel, weights)
+
+
+@inner
+def panel_gram(
+    launcher: int,
+    D: Array,
+    B: Array,
+    C: Array,
+    usable: Array,
+    first: int,
+    m: int,
+    pieces: Ints,
+    edges: Ints,
+    panel: Array,
+    products: Array,
+    weights: Array,
+    grams: Array,
+) -> Array:
+    """Write the atoms of the block before, fill the panel of this one, and return its Gram."""
+    columns, inverse = _columns(C, usable, first, m)
+    in_parallel(
+        _next_block,
+        launcher,
+        len(edges) - 1,
+        D,
+        B,
+        columns,
+        inverse,
+        first,
+        pieces,
+        edges,
+        panel,
+        products,
+        weights,
+        grams,
+    )
+    return _sum_of(grams, 2 * m)
 
 
 @inner
@@ -144,7 +166,8 @@ def _next_block(
 
 
 @inner
-def _last_block(t: int, D: Array, pieces: Ints, edges: Ints, panel: Array, weights: Array) -> None:
+def last_block(t: int, D: Array, pieces: Ints, edges: Ints, panel: Array, weights: Array) -> None:
+    """Write the atoms of the last block on the rows of a thread."""
     for n in range(edges[t], edges[t + 1]):
         _write_atoms(D, D.shape[1] - weights.shape[1], pieces[n], panel, weights)
 
@@ -212,7 +235,7 @@ def _sum_of(grams: Array, size: int) -> Array:
 
 
 @inner
-def _atom_weights(K: Array, C: Array, usable: Array, budget: Array, first: int, m: int) -> Array:
+def atom_weights(K: Array, C: Array, usable: Array, budget: Array, first: int, m: int) -> Array:
     """Return the weights (2m, m) of the columns of [D_J, R] in the new atoms.
 
     K times what has been moved is kept beside it, so that a norm costs no product with K.

@@ -26,7 +26,7 @@ LOOP_TYPES = (types.intp, types.intp, types.intp)
 
 
 SERIAL = 0
-"""The launcher of a loop that the thread runs by itself."""
+"""The launcher of a loop that the calling thread runs alone."""
 
 
 @intrinsic

@@ -11,12 +11,10 @@ import numpy as np
 
 from somf.kernels.cpu.atoms import (
     ATOMS_PER_BLOCK,
-    _atom_weights,
-    _blocks,
-    _columns,
-    _last_block,
-    _next_block,
-    _sum_of,
+    atom_weights,
+    last_block,
+    panel_gram,
+    split_atoms,
 )
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
@@ -32,7 +30,7 @@ def update_part(
     """See `Kernels.update_part`."""
     usable = np.diagonal(C) > smallest_curvature(C)
     q, k = len(D), len(C)
-    blocks, width = _blocks(k, ATOMS_PER_BLOCK)  # all parts must have the same blocks
+    blocks, width = split_atoms(k, ATOMS_PER_BLOCK)  # all parts must have the same blocks
     threads = threads_for(2.0 * q * width * (k + 4 * width))
     pieces, edges = shares((slice(0, q),), threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
@@ -80,24 +78,10 @@ def _begin_block(
     K: Array,
 ) -> None:
     """Write the atoms of the block before, fill the panel of this one, and compute its Gram."""
-    columns, inverse = _columns(C, usable, first, len(K) // 2)
-    in_parallel(
-        _next_block,
-        launcher,
-        len(edges) - 1,
-        D,
-        B,
-        columns,
-        inverse,
-        first,
-        pieces,
-        edges,
-        panel,
-        products,
-        weights,
-        grams,
+    m = len(K) // 2
+    K[:] = panel_gram(
+        launcher, D, B, C, usable, first, m, pieces, edges, panel, products, weights, grams
     )
-    K[:] = _sum_of(grams, len(K))
 
 
 @region
@@ -105,7 +89,7 @@ def _end_block(
     _: int, K: Array, C: Array, usable: Array, budget: Array, first: int, weights: Array
 ) -> None:
     """Compute the weights of the panel in the new atoms."""
-    weights[:] = _atom_weights(K, C, usable, budget, first, len(K) // 2)
+    weights[:] = atom_weights(K, C, usable, budget, first, len(K) // 2)
 
 
 @region
@@ -113,4 +97,4 @@ def _write_last(
     launcher: int, D: Array, pieces: Ints, edges: Ints, panel: Array, weights: Array
 ) -> None:
     """Write the atoms of the last block."""
-    in_parallel(_last_block, launcher, len(edges) - 1, D, pieces, edges, panel, weights)
+    in_parallel(last_block, launcher, len(edges) - 1, D, pieces, edges, panel, weights)
