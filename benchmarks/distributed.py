@@ -36,6 +36,8 @@ from somf import DictionaryLearning
 from somf.algorithm.solver import Solver
 from somf.data import loader_for
 from somf.distributed.connection import communicator_for
+from somf.distributed.environment import THREAD_SETTINGS
+from somf.distributed.process_group import DIRECT_BYTES
 from somf.errors import RankError
 from somf.kernels.cpu.cores import available_cores
 from somf.kernels.cpu.threads import threads
@@ -181,11 +183,29 @@ def loopback_bytes() -> int:
 def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
     """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
 
-    2 |S| k for B and D, 2 k² for C, and (2m)² twice for each block of m atoms.
+    2 |S| k numbers for B and D, k² for C, and (2m)² for each block of m atoms. The last two are
+    sums, which travel whole and once if they are small, and otherwise in parts and twice.
     """
-    blocks = [32, 32, 36]  # of 100 atoms
-    numbers = 2 * n_features / reduction * K + 2 * K**2 + sum(2 * (2 * m) ** 2 for m in blocks)
-    return itemsize * numbers * (size - 1) / size
+    rows = 2 * n_features / reduction * K * itemsize * (size - 1) / size
+    return rows + sum(
+        n * (size - 1) if is_direct(n, size) else 2 * n * (size - 1) / size
+        for n in bytes_of_sums(itemsize)
+    )
+
+
+def n_messages(size: int, itemsize: int = 4) -> int:
+    """Return the messages of a step: one each for B and D, one or two for every sum."""
+    return 2 + sum(1 if is_direct(n, size) else 2 for n in bytes_of_sums(itemsize))
+
+
+def bytes_of_sums(itemsize: int) -> list[int]:
+    """Return the bytes of C and of the Gram matrices of three blocks, which all ranks sum."""
+    return [itemsize * n**2 for n in (K, 64, 64, 72)]
+
+
+def is_direct(n_bytes: int, size: int) -> bool:
+    """Return whether ranks sum so many bytes in one message."""
+    return n_bytes * (size - 1) <= DIRECT_BYTES
 
 
 def measure_messages(n_repeats: int) -> dict[int, float]:
@@ -252,7 +272,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--indian-pines", type=Path, help="the cube as .npy; else from tensorly")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/distributed.json"))
+    parser.add_argument("--figure", type=Path, default=Path("docs/distributed.png"))
     options = parser.parse_args()
+    os.environ |= THREAD_SETTINGS
     counts = [n for n in options.ranks if n * options.threads <= available_cores()]
     measure = partial(measure_steps, options.indian_pines)
     several = [n for n in counts if n > 1]
@@ -284,6 +306,33 @@ def main() -> None:
     result["deaths"] = deaths(options.indian_pines, several[-1], options.threads)
     print("deaths", result["deaths"])
     write_results(options.output, result)
+    draw(result, options.figure)
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Draw what a rank sends, and the time of a step, against the number of features of a mask."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    reductions = [int(r) for r in result["bytes"]]
+    rows = list(result["bytes"].values())
+    size = max(int(n) for n in result["strong"])
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    left.plot(reductions, [row["formula"] / 1e6 for row in rows], color="0.6", label="formula")
+    left.plot(reductions, [row["bytes"] / 1e6 for row in rows], "o", label="counted")
+    left.set(xlabel="reduction r", ylabel="MB that a rank sends per step", yscale="log")
+    left.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    right.plot(reductions, [row["milliseconds"] for row in rows], "o-")
+    right.set(xlabel="reduction r", ylabel="milliseconds per step")
+    right.set_ylim(bottom=0)
+    for axes in (left, right):
+        axes.set_xticks(reductions)
+        axes.spines[["top", "right"]].set_visible(False)
+    left.legend(frameon=False)
+    figure.suptitle(f"{size} ranks, a batch of {STRONG_BATCH}: masks shrink messages, too")
+    figure.savefig(path, dpi=110)
 
 
 def slowest(answers: list[dict[str, float]]) -> dict[str, float]:

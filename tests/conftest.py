@@ -8,9 +8,10 @@ from somf.kernels.cpu.threads import Threads, use_threads
 from somf.typing import Array
 from tests.helpers.problems import planted
 
-os.environ.setdefault(
-    "NUMBA_NUM_THREADS", "4"
-)  # more than a small machine has, before Numba starts
+# Before Numba and OpenMP start: more threads than a small machine has, which do not spin while they
+# wait, since other tests run at the same time.
+os.environ.setdefault("NUMBA_NUM_THREADS", "4")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks.distributed import STRONG_BATCH, WEAK_BATCH, formula
+from benchmarks.distributed import STRONG_BATCH, WEAK_BATCH, formula, n_messages
 from benchmarks.tables.markdown import conditions, size, table
 
 REDUCTION = 4
@@ -73,6 +73,7 @@ def strong(results: dict[str, Any]) -> str:
             "model",
             "one process, as many threads",
             "its efficiency",
+            "of it",
         ),
         (
             (
@@ -82,6 +83,7 @@ def strong(results: dict[str, Any]) -> str:
                 f"{1e3 * predicted(results, int(n), STRONG_BATCH):.1f}",
                 _spread(results["processes"][n]),
                 f"{one / results['processes'][n]['milliseconds'] / int(n):.2f}",
+                f"{results['processes'][n]['milliseconds'] / row['milliseconds']:.2f}",
             )
             for n, row in rows.items()
         ),
@@ -179,19 +181,18 @@ def predicted(results: dict[str, Any], n_ranks: int, batch: float) -> float:
     if n_ranks == 1:
         return seconds
     latency, bandwidth = results["messages"][str(n_ranks)]
-    n_messages = results["strong"][str(n_ranks)]["messages"]
     n_bytes = formula(results["n_features"], REDUCTION, n_ranks)
-    return float(seconds + n_messages * latency + n_bytes / bandwidth)
+    return float(seconds + n_messages(n_ranks) * latency + n_bytes / bandwidth)
 
 
 def on_network(
     results: dict[str, Any], network: Network, batch: float, reduction: float = REDUCTION
 ) -> float:
     """Return the seconds of a step of many nodes, each as fast as the rank of the measurements."""
-    messages = max(row["messages"] for row in results["strong"].values())
     latency = network.latency + (N_NODES - 1) * network.per_peer
     n_bytes = formula(results["n_features"], reduction, N_NODES)
-    return compute(results, batch) / N_NODES + messages * latency + n_bytes / network.bandwidth
+    seconds = compute(results, batch) / N_NODES
+    return seconds + n_messages(N_NODES) * latency + n_bytes / network.bandwidth
 
 
 def efficiency(

@@ -115,7 +115,8 @@ def test_unused_atoms_are_replaced_on_a_gpu_too():
 @NEEDS_CUDA
 def test_what_is_learned_on_a_gpu_serves_without_one(tmp_path):
     X = samples()
-    model = DictionaryLearning(K, batch_size=6, n_epochs=1, device="cuda", random_state=0).fit(X)
+    params = {"batch_size": 6, "n_epochs": 1, "reduction": 2, "random_state": 0}
+    model = DictionaryLearning(K, device="cuda", **params).fit(X)
     assert isinstance(model.components_, np.ndarray)
     model.save(tmp_path / "model.somf", state=True)
     np.save(tmp_path / "X.npy", X)
@@ -237,8 +238,8 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(tmp_path, first, secon
             raise PowerCutError
 
     def learner(device, **params):
-        params = {"n_epochs": 2, "batch_size": 6, "code_tol": 0.0, "random_state": 0} | params
-        return DictionaryLearning(K, device=device, **params)
+        params = {"n_epochs": 2, "batch_size": 6, "reduction": 2, "code_tol": 0.0} | params
+        return DictionaryLearning(K, device=device, random_state=0, **params)
 
     path = tmp_path / "fit.ckpt"
     with pytest.raises(PowerCutError):
@@ -253,7 +254,7 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(tmp_path, first, secon
 def test_statistics_that_do_not_fit_on_the_device_stay_on_the_host(monkeypatch):
     from somf.kernels.cuda import device
 
-    params = {"batch_size": 6, "n_epochs": 2, "code_tol": 0.0, "random_state": 0}
+    params = {"batch_size": 6, "n_epochs": 1, "reduction": 2, "code_tol": 0.0, "random_state": 0}
     expected = DictionaryLearning(K, **params).fit(samples())
     monkeypatch.setattr(device, "has_room", lambda n_bytes: False)
     model = DictionaryLearning(K, device="cuda", **params).fit(samples())
@@ -262,12 +263,14 @@ def test_statistics_that_do_not_fit_on_the_device_stay_on_the_host(monkeypatch):
 
 @NEEDS_CUDA
 def test_a_stream_is_learned_from_on_a_gpu():
-    X = samples(24)
+    X = samples(12)
     models = []
     for device in ("cpu", "cuda"):
-        model = DictionaryLearning(K, batch_size=6, code_tol=0.0, device=device, random_state=0)
-        for part in (slice(0, 12), slice(6, 18)):
-            model.partial_fit(X[part], sample_ids=np.arange(24)[part])
+        model = DictionaryLearning(
+            K, batch_size=6, reduction=2, code_tol=0.0, device=device, random_state=0
+        )
+        for part in (slice(0, 6), slice(3, 9)):
+            model.partial_fit(X[part], sample_ids=np.arange(12)[part])
         models.append(model)
     np.testing.assert_allclose(models[1].components_, models[0].components_, atol=1e-10)
     assert models[1].stationarity_gap(X) == pytest.approx(models[0].stationarity_gap(X), rel=1e-4)
@@ -276,12 +279,9 @@ def test_a_stream_is_learned_from_on_a_gpu():
 @NEEDS_CUDA
 def test_a_gpu_finds_the_same_weight_for_a_density(monkeypatch):
     monkeypatch.setattr("somf.training.alpha_search.PRECISION", 0.5)  # the interpreter is slow
+    params = {"alpha": "auto", "code_density": 0.4, "batch_size": 6, "n_epochs": 1, "reduction": 1}
     found = [
-        DictionaryLearning(
-            K, alpha="auto", code_density=0.4, batch_size=6, device=device, random_state=0
-        )
-        .fit(samples(6))
-        .alpha_
+        DictionaryLearning(K, device=device, random_state=0, **params).fit(samples(6)).alpha_
         for device in ("cpu", "cuda")
     ]
     assert found[1] == pytest.approx(found[0], rel=1e-4)  # codes are solved to a tolerance

@@ -35,22 +35,6 @@ print(len(recorder.buffer))
     assert run(program) == "0"
 
 
-def test_only_the_first_process_logs_that_it_compiles(tmp_path):
-    program = f"""
-import logging, os
-os.environ["NUMBA_CACHE_DIR"] = {str(tmp_path)!r}
-logging.basicConfig(level=logging.INFO, format="%(message)s", stream=__import__("sys").stdout)
-import numpy as np
-from somf import DictionaryLearning
-
-X = np.random.default_rng(0).random((120, 40), dtype=np.float32)
-DictionaryLearning(5, random_state=0).fit(X)
-"""
-    first, second = run(program), run(program)
-    assert "compiled kernels for " in first
-    assert "compiled kernels" not in second
-
-
 def test_compilation_is_not_counted_as_compute_time(monkeypatch, caplog, toy):
     monkeypatch.setattr(jit, "compilation_timer", lambda: nullcontext(lambda: 1000.0))
     with caplog.at_level(logging.INFO, logger="somf"):

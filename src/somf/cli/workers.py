@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from somf.distributed.environment import launched
+from somf.distributed.environment import THREAD_SETTINGS, launched
 from somf.optional import import_optional
 
 FLAG = "--workers"
@@ -38,8 +38,7 @@ def start_workers(n_workers: int | None) -> None:
     import_optional("torch", "distributed", FLAG)
     command = [sys.executable, *torchrun(n_workers), "-m", "somf", *without_option(sys.argv[1:])]
     sys.stdout.flush()
-    # torchrun sets it to 1 and says so; somf divides the cores among the ranks.
-    os.execve(sys.executable, command, {"OMP_NUM_THREADS": "1"} | os.environ)
+    os.execve(sys.executable, command, THREAD_SETTINGS | os.environ)
 
 
 def torchrun(n_workers: int) -> list[str]:

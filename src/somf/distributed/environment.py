@@ -13,6 +13,13 @@ FIRST_PORT = 20_000
 N_PORTS = 20_000
 """How many ports there are to choose from; the number of the job chooses."""
 
+THREAD_SETTINGS = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
+"""Environment variables for several ranks on one machine.
+
+torchrun sets one thread and says so; somf divides the cores among the ranks. Threads that spin
+while they wait take a core from those that carry the messages.
+"""
+
 
 class Launch(NamedTuple):
     """How this process was started.
