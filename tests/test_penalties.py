@@ -100,3 +100,22 @@ def test_the_penalty_has_no_half_on_the_square():
     penalty = CodePenalty(alpha=2.0, l1_ratio=0.25, positive=False)
     code = np.array([[1.0, -3.0]])
     np.testing.assert_allclose(penalty.value(code), 2.0 * (0.25 * 4 + 0.75 * 10))
+
+
+@given(balls, vectors, st.floats(0.01, 3), st.integers(0, 100))
+@settings(deadline=None)
+def test_the_weighted_minimum_is_feasible_and_the_lowest_point(ball, u, radius, seed):
+    rng = np.random.default_rng(seed)
+    c = rng.uniform(0.1, 2, len(u))
+    d = ball.weighted_minimum(u, c, radius)
+    assert ball.norm(d[:, None])[0] <= radius * (1 + 1e-9)
+    np.testing.assert_allclose(
+        ball.weighted_minimum(u, np.ones_like(u), radius), ball.project(u, radius), atol=1e-9
+    )
+
+    def value(point):
+        return (c * point**2 / 2 - u * point).sum()
+
+    for _ in range(10):
+        other = ball.project(rng.standard_normal(len(u)) * np.abs(u).max(initial=1), radius)
+        assert value(d) <= value(other) + 1e-9 * (1 + np.abs(u).sum())

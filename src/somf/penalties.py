@@ -133,6 +133,44 @@ class AtomBall:
         shrunk = np.maximum(magnitude - theta * mu, 0.0) / (1.0 + 2.0 * theta * c)
         return np.copysign(shrunk, u).astype(u.dtype)
 
+    def weighted_minimum(self, u: Array, c: Array, radius: float = 1.0) -> Array:
+        """Return the minimum of Σ ½ c d² − u d over all d whose norm is at most `radius`.
+
+        With c = 1 this is the projection of u. By the optimality condition it is
+        soft(u, θμ) / (c + 2θ(1−μ)), with the multiplier θ ≥ 0 at which the norm equals the radius.
+        The norm decreases in θ, so bisection finds it.
+
+        Parameters
+        ----------
+        u : ndarray of shape (q,)
+        c : ndarray of shape (q,)
+            Positive.
+        radius : float
+            The budget. If it is not positive, the minimum is zero.
+
+        Returns
+        -------
+        d : ndarray of shape (q,)
+        """
+        mu, rest = self.l1_ratio, 1.0 - self.l1_ratio
+        if radius <= 0.0 or u.size == 0:
+            return np.zeros_like(u)
+        size = (np.maximum(u, 0) if self.positive else np.abs(u)).astype(np.float64)
+
+        def point(theta: float) -> Array:
+            return np.asarray(np.maximum(size - theta * mu, 0.0) / (c + 2.0 * theta * rest))
+
+        def norm(theta: float) -> float:
+            d = point(theta)
+            return float(mu * d.sum() + rest * np.square(d).sum())
+
+        low, high = 0.0, largest_multiplier(size, radius, mu)
+        if norm(low) <= radius:
+            high = low
+        while low < (middle := (low + high) / 2) < high:
+            low, high = (middle, high) if norm(middle) > radius else (low, middle)
+        return np.copysign(point(high), u).astype(u.dtype)
+
     def support(self, Z: Array) -> Array:
         """Return the support function, max ⟨z, d⟩ over all d in the ball, for every column z.
 
@@ -181,6 +219,23 @@ class AtomBall:
         # The positive root of c l2 s² + mu l1 s = 1.
         root = mu * l1 + np.sqrt(np.square(mu * l1) + 4.0 * c * l2)
         return np.asarray(D * (2.0 / np.where(root > 0, root, 1)))
+
+
+def largest_multiplier(size: Array, radius: float, mu: float) -> float:
+    """Return a θ at which the norm of `AtomBall.weighted_minimum` is at most the radius.
+
+    Parameters
+    ----------
+    size : ndarray of shape (q,)
+        |u|.
+    radius : float
+        Positive.
+    mu : float
+    """
+    if mu > 0.0:
+        return float(size.max()) / mu  # where all entries are zero
+    top = float(size.max())
+    return top * float(np.sqrt(np.square(size / top).sum() / radius)) / 2 if top > 0 else 0.0
 
 
 def _elastic_support(z: Array, mu: float, c: float) -> float:

@@ -31,7 +31,7 @@ def test_alpha_of_scikit_learns_dictionary_learning_is_ours(X, positive):
     )
     assert 0.1 < np.mean(theirs != 0) < 0.9
     # Codes of scikit-learn 1.6 are less precise.
-    np.testing.assert_allclose(model.transform(X), theirs, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(model.transform(X), theirs, rtol=0, atol=5e-4)
 
 
 def test_ridge_alpha_of_scikit_learns_sparse_pca_is_twice_our_alpha(X):

@@ -241,6 +241,54 @@ def test_the_update_of_a_part_that_is_all_equals_the_plain_loop(fast, k, dtype):
     np.testing.assert_allclose(part, plain, atol=1e-11 if dtype == np.float64 else 2e-4)
 
 
+def by_feature(q, k, dtype, base):
+    """Return E and B of a random surrogate with a matrix C + E_f for every feature."""
+    rng = np.random.default_rng(0)
+    codes = rng.standard_normal((4 * k, k))
+    known = rng.random((4 * k, q)) < 0.6
+    known[:, 5] = False
+    pairs = (codes[:, :, None] * codes[:, None]).reshape(4 * k, -1) / (4 * k)
+    C = base * codes.T @ codes / (4 * k)
+    B = (known * rng.standard_normal((4 * k, q))).T @ codes / (4 * k)
+    return tuple(A.astype(dtype) for A in (B, C, (known - float(base)).T @ pairs))
+
+
+@FAST
+@DTYPES
+@pytest.mark.parametrize("k", [1, 7])
+@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize(("mu", "positive"), list(itertools.product(RATIOS, SIGNS)))
+def test_the_fast_update_by_feature_equals_the_plain_loop(fast, mu, positive, base, k, dtype):
+    ball = AtomBall(mu, positive)
+    B, C, E = by_feature(50, k, dtype, base)
+    budget = np.random.default_rng(2).random(k).astype(dtype)
+    D = ball.normalise(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
+    plain, quick = D.copy(), D.copy()
+    reference.update_atoms_by_feature(plain, B, C, E, ROWS, budget, ball)
+    fast.update_atoms_by_feature(quick, B, C, E, ROWS, budget, ball)
+    np.testing.assert_allclose(quick, plain, atol=1e-11 if dtype == np.float64 else 2e-5)
+    assert quick.dtype == dtype
+    frozen = [*range(3), 5, 17, 18, 19, *range(21, 30)]  # 5 was never known
+    np.testing.assert_array_equal(quick[frozen], D[frozen])
+
+
+@KERNELS
+@pytest.mark.parametrize(("mu", "positive"), list(itertools.product(RATIOS, SIGNS)))
+def test_with_one_matrix_for_all_features_the_update_by_feature_is_the_usual_one(
+    kernels, mu, positive
+):
+    ball = AtomBall(mu, positive)
+    B, C, budget = surrogate(50, 6, np.float64)
+    D = ball.normalise(np.random.default_rng(1).standard_normal((50, 6)))
+    usual, found = D.copy(), D.copy()
+    reference.update_atoms(usual, B, C, ROWS, budget, ball)
+    for base in (0.0, 0.4, 1.0):
+        found[:] = D
+        E = np.tile((1 - base) * C.reshape(1, -1), (50, 1))
+        kernels.update_atoms_by_feature(found, B, base * C, E, ROWS, budget, ball)
+        np.testing.assert_allclose(found, usual, atol=1e-11)
+
+
 @pytest.mark.parametrize("kernels", [cpu, reference], ids=["cpu", "reference"])
 @pytest.mark.parametrize("edges", [(0, 20, 50), (0, 0, 50)], ids=["two", "an empty one"])
 def test_parts_of_the_features_are_updated_as_all_of_them(kernels, edges):

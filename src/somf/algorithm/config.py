@@ -35,6 +35,10 @@ class Config:
     code_tol : float
         Relative duality gap of the codes of an iteration.
     device : {"cpu", "cuda"}
+    has_weights : bool
+        Whether entries of samples have weights, zero if they are unknown.
+    base_weight : int
+        What most weights are, 0 or 1.
     """
 
     n_components: int
@@ -47,6 +51,8 @@ class Config:
     learning_rate: float | str
     code_tol: float
     device: str
+    has_weights: bool = False
+    base_weight: int = 0
 
     def for_features(self, n_features: int) -> Self:
         """Return the same with a reduction that leaves at least one feature."""

@@ -58,14 +58,18 @@ class Dictionary:
         C : ndarray of shape (k, k)
             That of all ranks.
         """
-        D_s, rows = subset.of_features(self.state.D)
-        B_s, _ = subset.of_features(self.state.B)
         norms = self.state.norms
         if subset.is_whole_blocks:
             frozen = self.indicators.without(subset.blocks) @ norms
         else:
+            D_s, rows = subset.of_features(self.state.D)
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
-        budget = (1 - frozen).clip(0, 1)
+        self._move(subset, C, (1 - frozen).clip(0, 1))
+
+    def _move(self, subset: Subset, C: Array, budget: Array) -> None:
+        """Improve the atoms on the rows of a subset, within a budget."""
+        D_s, rows = subset.of_features(self.state.D)
+        B_s, _ = subset.of_features(self.state.B)
         self._update_atoms(D_s, B_s, C, rows, budget)
         subset.write_back(self.state.D, D_s)
 
@@ -114,6 +118,12 @@ class Dictionary:
         state.last_used[atoms] = state.n_samples_seen
         state.patience[atoms] *= 2
         state.D[:, atoms] = self.kernels.to_device(fresh[:, : atoms.size])
+        self._forget(atoms)
+        return True
+
+    def _forget(self, atoms: Ints) -> None:
+        """Forget the past of atoms that have been replaced."""
+        state = self.state
         state.B[:, atoms] = 0
         state.C[atoms] = 0
         state.C[:, atoms] = 0
@@ -121,7 +131,6 @@ class Dictionary:
         if state.memory is not None:
             state.memory.forget_atoms(atoms)
         state.n_averaged = 0
-        return True
 
     def _worst_coded(self, X: Matrix, objective: Array, n_most: int) -> Array:
         """Return the samples with the largest objectives, of the parts of all ranks."""

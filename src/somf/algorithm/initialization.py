@@ -1,5 +1,7 @@
 """Before the first iteration: initial atoms, and a state that has seen nothing."""
 
+import math
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -94,11 +96,11 @@ def non_negative_parts(samples: Matrix, n_components: int, seed: int) -> Array:
 
 
 def _scaled(samples: Matrix) -> Matrix:
-    """Return samples divided by their largest entry, so that no product overflows."""
+    """Return samples times a power of two, so that no product overflows."""
     entries = samples.data if isinstance(samples, sp.csc_array) else samples
     largest = float(np.abs(entries).max(initial=0.0))
-    # A factor 1 / largest would overflow where entries are subnormal.
-    scaled = entries / (largest if largest > 0 else 1.0)
+    # The factor itself would overflow where entries are subnormal.
+    scaled = np.ldexp(entries, -math.frexp(largest)[1])
     if isinstance(samples, sp.csc_array):
         return sp.csc_array((scaled, samples.indices, samples.indptr), shape=samples.shape)
     return scaled
@@ -138,6 +140,7 @@ def initial_state(
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),
         C=np.zeros((k, k), dtype=D.dtype),
+        C_by_feature=np.zeros((p, k * k) if config.has_weights else (0, 0), dtype=D.dtype),
         norms=np.zeros((R, k), dtype=D.dtype),
         grams=np.zeros((R, k, k), dtype=D.dtype),
         aged_grams=np.zeros((R, k, k), dtype=D.dtype),
@@ -145,6 +148,7 @@ def initial_state(
         patience=np.full(k, _patience(k, sample_ids, n_elsewhere)),
         n_users=np.zeros(k, dtype=np.int64),
         memory=None,
+        base_weight=config.base_weight,
     ).on_device(kernels)
     gram_cache = gram_cache_for(config, state, kernels, masks)
     gram_cache.recompute()

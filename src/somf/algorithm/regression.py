@@ -41,8 +41,9 @@ class Quadratic:
     sq_norm: Array
 
     def objective(self, code: Array, penalty: CodePenalty) -> Array:
-        """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes, where one G serves all samples."""
-        smooth = self.sq_norm / 2 + (code * (code @ self.grams[0] / 2 - self.beta)).sum(axis=1)
+        """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes."""
+        G_code = (code[:, None] @ self.grams)[:, 0]
+        smooth = self.sq_norm / 2 + (code * (G_code / 2 - self.beta)).sum(axis=1)
         objective: Array = smooth + penalty.value(code)
         return objective
 
@@ -200,10 +201,10 @@ class StoredGrams:
 
 def gram_cache_for(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramCache:
     """Return the Gram cache that suits the masks."""
-    if config.masks == "blocks":
+    if config.masks == "blocks" and not config.has_weights:
         return BlockGrams(state, kernels, masks.blocks)
     keep_all = config.estimator_in_use == "exact" or config.reduction == AUTO
-    return StoredGrams(state, kernels, keep_all)
+    return StoredGrams(state, kernels, keep_all and not config.has_weights)
 
 
 class Regression:
@@ -262,9 +263,8 @@ class Regression:
 
     def of_subset(self, X: Matrix, subset: Subset) -> Quadratic:
         """Return β and G of a minibatch from a subset of the features alone."""
-        beta, sq_norm = self._observe(X, subset)
-        grams = self.gram_cache.expand(subset.scale * self.gram_cache.of_subset(subset)[None])
-        return Quadratic(grams, beta, sq_norm)
+        beta, sq_norm, seen = self._observe(X, subset)
+        return Quadratic(self.gram_cache.expand(seen), beta, sq_norm)
 
     def _exact(self, X: Matrix, *_: object) -> Quadratic:
         return self.of_all_features(X)
@@ -277,8 +277,7 @@ class Regression:
     ) -> Quadratic:
         if memory is None or slots is None:
             return self.of_subset(X, subset)
-        beta, sq_norm = self._observe(X, subset)
-        seen = subset.scale * self.gram_cache.of_subset(subset)[None]
+        beta, sq_norm, seen = self._observe(X, subset)
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay
         if (weights == 1).all():  # all samples are new, and share one Gram matrix
@@ -323,11 +322,12 @@ class Regression:
             pace = 1.0 - (1.0 - gamma) ** (b / memory.n_samples)
         self.gram_cache.age(pace)
 
-    def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array]:
-        """Return the unbiased estimates of β and ‖x‖² that the subset gives."""
+    def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array, Array]:
+        """Return the unbiased estimates of β, ‖x‖² and the statistic of G that a subset gives."""
         X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
         beta = self.kernels.correlate(X_s, D_s, rows)
         sq_norm = self.kernels.squared_norms(X_s, rows)
-        return (
-            (beta, sq_norm) if subset.scale == 1 else (subset.scale * beta, subset.scale * sq_norm)
-        )
+        seen = self.gram_cache.of_subset(subset)[None]
+        if subset.scale == 1:
+            return beta, sq_norm, seen
+        return subset.scale * beta, subset.scale * sq_norm, subset.scale * seen

@@ -1,6 +1,7 @@
 """One iteration of the algorithm, and nothing else."""
 
 import logging
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -9,6 +10,12 @@ from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
+from somf.algorithm.observed import (
+    ObservedDictionary,
+    ObservedIncrementalSurrogate,
+    ObservedOnlineSurrogate,
+    ObservedRegression,
+)
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
@@ -34,6 +41,7 @@ from somf.distributed import Alone, Communicator
 from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
+from somf.kernels.observed import Batch
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
@@ -81,7 +89,8 @@ class Solver:
         if state.rung == TOP:
             masks.unite()
         self.gram_cache = gram_cache_for(config, state, kernels, masks)
-        self.regression = Regression(
+        kind = ObservedRegression if config.has_weights else Regression
+        self.regression = kind(
             "exact" if state.rung == PARTIAL else config.estimator_in_use,
             config.exponent,
             state,
@@ -89,30 +98,46 @@ class Solver:
             self.gram_cache,
             communicator,
         )
-        self.surrogate: Surrogate = (
-            OnlineSurrogate(state, kernels, communicator, self.forgetting)
-            if config.surrogate == "online"
-            else IncrementalSurrogate(state, kernels, communicator)
-        )
-        self.dictionary = Dictionary(state, kernels, config.ball, masks.blocks, communicator)
+        self.surrogate = self._new_surrogate()
+        parts = state, kernels, config.ball, masks.blocks, communicator
+        self.dictionary = (ObservedDictionary if config.has_weights else Dictionary)(*parts)
 
-    def step(self, X: Matrix, slots: Ints | None = None, batch_size: int | None = None) -> None:
+    def _new_surrogate(self) -> Surrogate:
+        parts = self.state, self.kernels, self.communicator
+        if self.config.surrogate == "online":
+            online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
+            return online(*parts, self.forgetting)
+        incremental = (
+            ObservedIncrementalSurrogate if self.config.has_weights else IncrementalSurrogate
+        )
+        return incremental(*parts)
+
+    def step(
+        self,
+        X: Batch,
+        slots: Ints | None = None,
+        batch_size: int | None = None,
+        sample_weight: Array | None = None,
+    ) -> None:
         """Do one iteration.
 
         Parameters
         ----------
-        X : array or csc_array of shape (m, p)
+        X : array, csc_array or Observed of shape (m, p)
             A minibatch on the device, features in the order of ``state.permutation``.
         slots : ndarray of shape (m,), optional
             The slots of the samples in ``state.memory``; without it they count as new and are not
             remembered.
         batch_size : int, optional
             The samples of the minibatch on all ranks, b; by default those of X.
+        sample_weight : array of shape (m,), optional
+            How much each sample counts, on the device; by default all count the same.
         """
         with self.kernels.without_gradients():
-            self._iterate(X, slots, X.shape[0] if batch_size is None else batch_size)
+            b = X.shape[0] if batch_size is None else batch_size
+            self._iterate(X, slots, b, sample_weight)
 
-    def _iterate(self, X: Matrix, slots: Ints | None, b: int) -> None:
+    def _iterate(self, X: Any, slots: Ints | None, b: int, sample_weight: Array | None) -> None:
         state = self.state
         if self.config.reduction == AUTO and state.rung < PARTIAL and is_probe(state.n_iter):
             self._probe(X, b)
@@ -132,7 +157,7 @@ class Solver:
         self._last_code = code
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, code)
-        self.surrogate.add(X, code, old_code, b)
+        self.surrogate.add(X, code, old_code, b, sample_weight)
         C = self.surrogate.total()
         self.regression.age(b)
         self.dictionary.update(subset, C)

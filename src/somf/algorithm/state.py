@@ -12,10 +12,10 @@ from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
-ON_DEVICE = ("D", "B", "C", "norms", "grams", "aged_grams", "last_used", "n_users")
+ON_DEVICE = ("D", "B", "C", "C_by_feature", "norms", "grams", "aged_grams", "last_used", "n_users")
 """Arrays of `State` that are on the device."""
 
-COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung")
+COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight")
 """Numbers of `State`."""
 
 
@@ -39,6 +39,9 @@ class State:
     B : ndarray of shape (p, k)
     C : ndarray of shape (k, k)
         The surrogate: averages, or sums, of xαᵀ and ααᵀ.
+    C_by_feature : ndarray of shape (p, k²)
+        Where entries have weights: averages, or sums, of (ω − `base_weight`) ααᵀ for every feature;
+        else (0, 0).
     norms : ndarray of shape (R, k)
         ‖d‖ of every atom inside each block of rows.
     grams : ndarray of shape (R, k, k)
@@ -52,6 +55,8 @@ class State:
     n_users : ndarray of shape (k,)
         How many remembered codes use the atom (kept by the incremental surrogate).
     memory : SampleMemory or None
+    base_weight : int
+        What most weights of entries are, 0 or 1.
     is_shared : bool
         Whether other ranks have shares of B, C and the memory.
     """
@@ -65,6 +70,7 @@ class State:
     D: Array
     B: Array
     C: Array
+    C_by_feature: Array
     norms: Array
     grams: Array
     aged_grams: Array
@@ -72,6 +78,7 @@ class State:
     patience: Ints
     n_users: Ints
     memory: SampleMemory | None
+    base_weight: int = 0
     is_shared: bool = False
 
     @property
@@ -141,6 +148,8 @@ class State:
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
+        # Older versions knew no weights of entries.
+        plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
         if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
             n_halvings = counters.get("n_halvings", 0)
             is_united = n_halvings > 0 and len(plain["norms"]) == 1

@@ -42,6 +42,8 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
     if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
         raise ValueError("its counters are negative or too large")
+    if state.base_weight > 1:
+        raise ValueError(f"its base weight is {state.base_weight}")
     if state.rung > config.last_rung:
         raise ValueError(f"its reduction is on rung {state.rung} of the ladder")
     masks = masks_for(config, n_features, state.seed)
@@ -52,11 +54,12 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     is_united = state.rung == TOP
     n_blocks = 1 if is_united else len(masks.blocks)
     averages = config.estimator_in_use == "averaged" and not is_united
-    per_gram = n_blocks if config.masks == "blocks" else config.n_components**2
-    _check_arrays(state, n_blocks, per_gram if averages else 0)
+    has_matrices = config.masks == "bernoulli" or config.has_weights
+    per_gram = config.n_components**2 if has_matrices else n_blocks
+    _check_arrays(state, n_blocks, per_gram if averages else 0, config.has_weights)
 
 
-def _check_arrays(state: State, n_blocks: int, gram_size: int) -> None:
+def _check_arrays(state: State, n_blocks: int, gram_size: int, has_weights: bool) -> None:
     """Check shapes, types and finiteness of all arrays but the permutation."""
     (p, k), R = state.D.shape, n_blocks
     n = 0 if state.memory is None else len(state.memory.ids)
@@ -64,6 +67,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int) -> None:
         "D": (p, k),
         "B": (p, k),
         "C": (k, k),
+        "C_by_feature": (p, k * k) if has_weights else (0, 0),
         "norms": (R, k),
         "grams": (R, k, k),
         "aged_grams": (R, k, k),

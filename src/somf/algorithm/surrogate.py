@@ -6,13 +6,14 @@ changes nothing, so sums serve as well as averages.
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels import Kernels
+from somf.kernels.observed import weighted
 from somf.typing import Array, Matrix
 
 
@@ -27,18 +28,27 @@ class Surrogate(Protocol):
 
     needs_old_codes: bool
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:
+    def add(
+        self,
+        X: Any,
+        code: Array,
+        old_code: Array | None,
+        b: int,
+        sample_weight: Array | None = None,
+    ) -> None:
         """Add a minibatch.
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (m, p)
+        X : ndarray, csc_array or Observed of shape (m, p)
             Its samples on this rank.
         code : ndarray of shape (m, k)
         old_code : ndarray of shape (m, k)
             The codes at the previous visit, zero if there was none; None unless `needs_old_codes`.
         b : int
             Its samples on all ranks.
+        sample_weight : ndarray of shape (m,), optional
+            How much each sample counts; by default all count the same.
         """
         ...
 
@@ -95,10 +105,17 @@ class OnlineSurrogate:
         self.state, self.kernels, self.communicator = state, kernels, communicator
         self.forgetting = forgetting
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:  # noqa: ARG002 (protocol)
+    def add(
+        self,
+        X: Matrix,
+        code: Array,
+        old_code: Array | None,  # noqa: ARG002 (protocol)
+        b: int,
+        sample_weight: Array | None = None,
+    ) -> None:
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        share = code * (w / b)
+        share = weighted(code, sample_weight) * (w / b)
         self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
         self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
 
@@ -122,22 +139,35 @@ class IncrementalSurrogate:
     def __init__(self, state: State, kernels: Kernels, communicator: Communicator) -> None:
         self.state, self.kernels, self.communicator = state, kernels, communicator
 
-    def add(self, X: Matrix, code: Array, old_code: Array | None, b: int) -> None:  # noqa: ARG002 (protocol)
+    def add(
+        self,
+        X: Matrix,
+        code: Array,
+        old_code: Array | None,
+        b: int,  # noqa: ARG002 (protocol)
+        sample_weight: Array | None = None,
+    ) -> None:
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
         assert old_code is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users
-        self.kernels.accumulate(B, X, code - old_code, 1.0)
-        self.kernels.accumulate(C, code, code, 1.0)
-        self.kernels.accumulate(C, old_code, -old_code, 1.0)
+        share, old_share = weighted(code, sample_weight), weighted(old_code, sample_weight)
+        self.kernels.accumulate(B, X, share - old_share, 1.0)
+        self.kernels.accumulate(C, code, share, 1.0)
+        self.kernels.accumulate(C, old_code, -old_share, 1.0)
         n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
 
     def total(self) -> Array:
         """Return C of all ranks together, without atoms that no sample uses any more."""
-        B, C = self.state.B, self.state.C
+        C = self.state.C
         total, n_users = self.communicator.sum(C, self.state.n_users)
         # Such an atom has nothing but rounding errors in B and C.
         empty = (n_users == 0) & (total.diagonal() != 0)
-        self.kernels.clear_atoms(B, C, empty)
-        if total is not C:
-            self.kernels.clear_atoms(B[:0], total, empty)
+        self._clear(empty, total)
         return total
+
+    def _clear(self, atoms: Array, total: Array) -> None:
+        """Forget atoms, also in the sum over ranks."""
+        B, C = self.state.B, self.state.C
+        self.kernels.clear_atoms(B, C, atoms)
+        if total is not C:
+            self.kernels.clear_atoms(B[:0], total, atoms)

@@ -7,6 +7,7 @@ from somf.data.devices import loader_for
 from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader
+from somf.data.observed import ObservedSource
 from somf.data.order import epoch_order
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
@@ -19,6 +20,7 @@ __all__ = [
     "CsrSource",
     "ImagePatches",
     "Loader",
+    "ObservedSource",
     "SlicedSource",
     "Source",
     "StackedSource",

@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from time import perf_counter
 from typing import Any, Literal, Self, TypeAlias, get_args
 
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
-from somf.data import ImagePatches, Source, as_source
+from somf.data import ImagePatches, ObservedSource, Source, as_source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
 from somf.errors import DataError, MissingStateError, ParameterError, ParameterTypeError
@@ -25,12 +26,21 @@ from somf.estimators.config import (
     Device,
     InitialAtoms,
     MaskKind,
+    MissingEntries,
     SurrogateKind,
     check_params,
     check_tolerance,
 )
-from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, mean_objective
+from somf.inference.coding import (
+    CodedChunk,
+    Coder,
+    LearnedDictionary,
+    mean_objective,
+    with_weights,
+)
+from somf.inference.imputation import filled_in
 from somf.inference.measurement import Measurement, measure
+from somf.inference.output import codes_into
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
@@ -119,6 +129,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
         the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on some samples
         chooses between these and ``"nndsvd"``.
+    missing : {"error", "nan", "absent"}, default="error"
+        Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
+        are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
+        zeros. A fit then needs ``n_features * n_components**2`` numbers, and works in one process.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False
@@ -206,6 +220,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tol: float = 2e-4,
         patience: int = 3,
         init: InitialAtoms | Array = "samples",
+        missing: MissingEntries = "error",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -233,6 +248,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.tol = tol
         self.patience = patience
         self.init = init
+        self.missing = missing
         self.positive_code = positive_code
         self.positive_atoms = positive_atoms
         self.code_tol = code_tol
@@ -252,6 +268,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X: Any,
         y: Any = None,  # noqa: ARG002 (scikit-learn)
         *,
+        sample_weight: Any = None,
+        weights: Any = None,
         validation: Any = None,
         ranks: Ranks = "share",
     ) -> Self:
@@ -265,6 +283,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Never copied as a whole; a minibatch is read, converted and checked when it is needed.
         y : None
             Ignored.
+        sample_weight : array-like of shape (n_samples,), optional
+            How much each sample counts: two copies of a sample count like one of weight 2. By
+            default all count the same.
+        weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
+                optional
+            How much each entry of X counts, such as one over its variance. Those of a sparse X
+            (with ``missing="absent"``) must have the same entries stored.
         validation : float or array-like, sparse matrix, path or Source, optional
             Data on which the objective is measured for `history_`: a fraction of the samples of
             X, which are then not learned from, or other samples.
@@ -277,19 +302,32 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         self : object
         """
-        source, X = _opened(X)
+        config = self._requested_config()
+        source, X = self._opened(X, weights)
+        if validation is not None and not isinstance(validation, Real):
+            validation = self._opened(validation)[0]
+        counts = _checked_weights(sample_weight, source.shape[0])
         communicator = self._communicator(ranks)
         with communicator.reporting():
-            return self._fit(source, X, validation, communicator, ranks == "own")
+            return self._fit(config, source, X, validation, communicator, ranks == "own", counts)
 
     def _fit(
-        self, source: Source, X: Any, validation: Any, communicator: Communicator, own_rows: bool
+        self,
+        config: TrainingConfig,
+        source: Source,
+        X: Any,
+        validation: Any,
+        communicator: Communicator,
+        own_rows: bool,
+        sample_weight: Array | None,
     ) -> Self:
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
-        config = self._requested_config().for_features(source.shape[1])
+        config = _for_source(config, source)
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
-        identify = partial(self._identity, source, validation, seed, names)
-        learned = fitting.fit(config, source, validation, seed, identify, communicator, own_rows)
+        identify = partial(self._identity, source, validation, seed, names, sample_weight)
+        learned = fitting.fit(
+            config, source, validation, seed, identify, communicator, own_rows, sample_weight
+        )
         validate_data(self, X, skip_check_array=True)
         self._adopt(learned.config, learned.state, learned.history)
         self._adopt_geometry(_geometry(source))
@@ -303,21 +341,39 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return Alone() if ranks == "off" else communicator_for(self._requested_config().device)
 
     def _identity(
-        self, source: Source, validation: Any, seed: int, names: Array | None
+        self,
+        source: Source,
+        validation: Any,
+        seed: int,
+        names: Array | None,
+        sample_weight: Array | None,
     ) -> FitIdentity:
         """Return what is fitted to which data, to be compared with a checkpoint."""
+        data = fingerprint(source, is_shuffled=True)
+        if isinstance(source, ObservedSource) and source.weights is not None:
+            data["weights"] = fingerprint(source.weights)["content of sampled rows"]
+        if sample_weight is not None:
+            data["sample_weight"] = fingerprint(sample_weight[:, None])["content of sampled rows"]
         return FitIdentity(
             kind=type(self).__name__,
             params=self.get_params(deep=False),
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
             patches=_geometry(source),
-            data=fingerprint(source, is_shuffled=True),
+            data=data,
             validation=fingerprint(validation),
             files={"X": file_stamp(source), "validation": file_stamp(validation)},
         )
 
-    def partial_fit(self, X: Any, y: Any = None, sample_ids: Any = None) -> Self:  # noqa: ARG002 (scikit-learn)
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any = None,  # noqa: ARG002 (scikit-learn)
+        sample_ids: Any = None,
+        *,
+        sample_weight: Any = None,
+        weights: Any = None,
+    ) -> Self:
         """Continue to learn with some more samples, in minibatches of `batch_size`.
 
         Parameters
@@ -328,6 +384,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         sample_ids : array-like of int of shape (n_samples,), optional
             Names of the samples, by which they are recognised when they come again; `fit` uses row
             numbers. Samples without a name count as new and are not remembered.
+        sample_weight, weights : optional
+            How much samples, and entries of X, count; see `fit`.
 
         Returns
         -------
@@ -340,12 +398,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         minibatches before it; `n_samples_seen_` counts their samples.
         """
         is_first = not self.has_state
-        source, X = _opened(X)
         config = self._requested_config() if is_first else self._config()
-        config = config.for_features(source.shape[1])
+        source, X = self._opened(X, weights)
+        counts = _checked_weights(sample_weight, source.shape[0])
+        config = _for_source(config, source)
         if hasattr(self, "components_"):
             self._check_features(X)
             self._check_can_continue(config)
+            if config.has_weights != self._fitted_config.has_weights:
+                rule = "be given always or never, and missing stay, while learning continues"
+                raise ParameterError("weights", rule, weights, "Call fit to start again.")
         ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
 
         def adopt(config: TrainingConfig, state: State) -> None:
@@ -355,7 +417,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._adopt(config, state, getattr(self, "history_", {}))
 
         seed, state = (self._draw_seed(), None) if is_first else (self._state.seed, self._state)
-        fitting.partial_fit(config, source, ids, seed, state, adopt)
+        fitting.partial_fit(config, source, ids, seed, state, adopt, counts)
         return self
 
     @property
@@ -456,6 +518,33 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 codes.append(to_host(chunk.code))
         return codes.rows
 
+    def impute(self, X: Any, out: Any = None) -> Any:
+        """Return X with its unknown entries filled in, computed and written in chunks.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+            With unknown entries as `missing` says.
+        out : array-like of shape (n_samples, n_features) or path-like, optional
+            Where to write the result; see `transform`.
+
+        Returns
+        -------
+        filled : ndarray of shape (n_samples, n_features)
+            Known entries as they are; unknown ones from the codes of what is known, as in
+            ``inverse_transform(transform(X))``. For a file, what `transform` returns for one.
+        """
+        if self.missing == "error":
+            raise ParameterError("missing", "be 'nan' or 'absent' to impute", self.missing)
+        source = self._source(X)
+        with (
+            self._coding(source, CODE_TOL) as (_, chunks),
+            codes_into(out, source.shape, self.components_.dtype, sparse=False) as filled,
+        ):
+            for chunk in chunks:
+                filled.append(filled_in(chunk, self.components_))
+        return filled.rows
+
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
 
@@ -475,12 +564,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise ParameterError("codes", rule, X, got=str(codes.shape))
         return np.asarray(codes @ self.components_)
 
-    def objective(self, X: Any, *, tol: float = CODE_TOL, ranks: Ranks = "off") -> float:
-        """Return the mean over samples of min_α ½‖x − Dα‖² + λΩ(α).
+    def objective(
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        weights: Any = None,
+        tol: float = CODE_TOL,
+        ranks: Ranks = "off",
+    ) -> float:
+        """Return the mean over samples of min_α ½‖x − Dα‖² + λΩ(α), over entries that are known.
 
         Parameters
         ----------
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        sample_weight, weights : optional
+            How much samples, and entries of X, count; see `fit`. The mean is a weighted one.
         tol : float
             Relative duality gap to which codes are solved; the result is too large by at most
             this fraction (or by the resolution of the floating type).
@@ -492,8 +591,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         objective : float
             Of the samples of all ranks, the same on each of them.
         """
-        with self._coding_on_ranks(X, tol, ranks) as (_, chunks, communicator):
-            return mean_objective(chunks, communicator)
+        with self._coding_on_ranks(X, tol, ranks, weights) as (_, chunks, communicator, own):
+            counts = _checked_weights(sample_weight, self._source(X).shape[0])
+            return mean_objective(chunks, communicator, None if counts is None else counts[own])
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
         """Return minus the objective: higher is better.
@@ -510,7 +610,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return -self.objective(X)
 
-    def stationarity_gap(self, X: Any, *, tol: float = GAP_TOL, ranks: Ranks = "off") -> float:
+    def stationarity_gap(
+        self,
+        X: Any,
+        *,
+        sample_weight: Any = None,
+        weights: Any = None,
+        tol: float = GAP_TOL,
+        ranks: Ranks = "off",
+    ) -> float:
         """Certify the dictionary: return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' allowed.
 
         To first order, no dictionary is better than this one by more than that. It is zero at
@@ -520,6 +628,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ----------
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
             The data that the dictionary was learned from.
+        sample_weight, weights : optional
+            How much samples, and entries of X, counted; see `fit`.
         tol : float
             Relative duality gap to which codes are solved. The gradient, and so the result, is
             accurate to about its square root.
@@ -531,10 +641,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         gap : float
             Of the samples of all ranks, the same on each of them.
         """
-        with self._coding_on_ranks(X, tol, ranks) as (coder, chunks, communicator):
+        with self._coding_on_ranks(X, tol, ranks, weights) as (coder, chunks, communicator, own):
             gradient = Gradient(coder)
-            for chunk in chunks:
-                gradient.add(chunk)
+            counts = _checked_weights(sample_weight, self._source(X).shape[0])
+            for chunk, part in with_weights(chunks, None if counts is None else counts[own]):
+                gradient.add(chunk, None if part is None else coder.on_device(part))
             gradient.add_ranks(communicator)
             return gradient.stationarity_gap(self._config().ball)
 
@@ -555,10 +666,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         with self._coding(self._source(X), GAP_TOL if with_gap else CODE_TOL) as (coder, chunks):
             return measure(coder, chunks, self._config().ball, with_gap)
 
-    def _source(self, X: Any) -> Source:
+    def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
+        """Return the source of X, and X itself if scikit-learn can check it: a path has no shape.
+
+        If entries may be unknown, or have weights, the source tells so.
+        """
+        source = as_source(X)
+        checked = X if hasattr(X, "shape") else source
+        if self.missing != "error" or weights is not None:
+            of_entries = None if weights is None else as_source(weights)
+            source = ObservedSource(source, self.missing, of_entries)
+        return source, checked
+
+    def _source(self, X: Any, weights: Any = None) -> Source:
         """Return samples for a fitted model as a source, their features checked."""
         check_is_fitted(self)
-        source, X = _opened(X)
+        source, X = self._opened(X, weights)
         self._check_features(X)
         return source
 
@@ -574,14 +697,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @contextmanager
     def _coding_on_ranks(
-        self, X: Any, tol: float, ranks: str
-    ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator]]:
-        """Give a coder, the samples of this rank coded by it, and the communicator."""
-        source, communicator = self._source(X), self._communicator(ranks)
+        self, X: Any, tol: float, ranks: str, weights: Any
+    ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator, Ints]]:
+        """Give a coder, the samples of this rank coded by it, the communicator, and their rows."""
+        source, communicator = self._source(X, weights), self._communicator(ranks)
         with communicator.reporting():
             rows = divide(source, ranks == "own", communicator)
-            with self._coding(source, tol, rows.own - rows.origin) as (coder, chunks):
-                yield coder, chunks, communicator
+            own = rows.own - rows.origin
+            with self._coding(source, tol, own) as (coder, chunks):
+                yield coder, chunks, communicator, own
 
     @contextmanager
     def _coding(
@@ -663,6 +787,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         components, state = model.components, model.state
         self.alpha_ = model.alpha
         config = self._config().for_features(components.shape[1])
+        if state is not None:
+            config = replace(config, has_weights=len(state.C_by_feature) > 0)
         if config.n_components != len(components):
             raise ValueError("n_components is not the number of its components")
         if state is not None:
@@ -691,18 +817,36 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing == "nan"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 
-def _opened(X: Any) -> tuple[Source, Any]:
-    """Return the source of X, and X itself if scikit-learn can check it: a path has no shape."""
-    source = as_source(X)
-    return source, X if hasattr(X, "shape") else source
+def _for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
+    """Return a configuration for the features of a source, and for what is known of its entries."""
+    config = config.for_features(source.shape[1])
+    if not isinstance(source, ObservedSource):
+        return replace(config, has_weights=False)
+    return replace(config, has_weights=True, base_weight=source.base_weight)
 
 
 def _geometry(source: Source) -> dict[str, Any] | None:
+    source = source.source if isinstance(source, ObservedSource) else source
     return source.geometry if isinstance(source, ImagePatches) else None
+
+
+def _checked_weights(sample_weight: Any, n_samples: int) -> Array | None:
+    """Return weights of samples after a check."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n_samples,):
+        rule = f"have one entry per sample ({n_samples})"
+        raise ParameterError("sample_weight", rule, sample_weight, got=f"shape {weights.shape}")
+    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
+        rule = "be finite, not negative, and not all zero"
+        raise ParameterError("sample_weight", rule, sample_weight)
+    return weights
 
 
 def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:

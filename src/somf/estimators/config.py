@@ -29,6 +29,9 @@ SurrogateKind: TypeAlias = Literal["online", "incremental"]
 InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]
 """Values of `init` that are words."""
 
+MissingEntries: TypeAlias = Literal["error", "nan", "absent"]
+"""Values of `missing`."""
+
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """Values of `dtype`, which may also be given by name."""
 
@@ -87,6 +90,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
         callbacks=_callbacks(p),
         checkpoint=_checkpoint(p),
         verbose=_integer(p, "verbose", 0),
+        has_weights=_choice(p, "missing", get_args(MissingEntries)) != "error",
     )
 
 

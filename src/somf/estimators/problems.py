@@ -5,7 +5,14 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from somf.estimators.base import MatrixFactorization
-from somf.estimators.config import CodeEstimator, Device, InitialAtoms, MaskKind, SurrogateKind
+from somf.estimators.config import (
+    CodeEstimator,
+    Device,
+    InitialAtoms,
+    MaskKind,
+    MissingEntries,
+    SurrogateKind,
+)
 from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
@@ -33,6 +40,7 @@ class _NamedProblem(MatrixFactorization):
         tol: float = 2e-4,
         patience: int = 3,
         init: InitialAtoms | Array = "samples",
+        missing: MissingEntries = "error",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -61,6 +69,7 @@ class _NamedProblem(MatrixFactorization):
             tol=tol,
             patience=patience,
             init=init,
+            missing=missing,
             positive_code=positive_code,
             positive_atoms=positive_atoms,
             code_tol=code_tol,
@@ -162,6 +171,7 @@ class NMF(_NamedProblem):
         tol: float = 2e-4,
         patience: int = 3,
         init: InitialAtoms | Array = "auto",
+        missing: MissingEntries = "error",
         code_tol: float = 1e-3,
         record_every: int | None = None,
         device: Device = "cpu",
@@ -186,6 +196,7 @@ class NMF(_NamedProblem):
             tol=tol,
             patience=patience,
             init=init,
+            missing=missing,
             positive_code=True,
             positive_atoms=True,
             code_tol=code_tol,

@@ -4,18 +4,20 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from somf.data import Loader, Source, loader_for
+from somf.data import Loader, ObservedSource, Source, loader_for
 from somf.distributed import ALONE, Communicator
 from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
+from somf.kernels.observed import Batch, quadratics
 from somf.penalties import AtomBall, CodePenalty
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -24,14 +26,14 @@ class CodedChunk:
 
     Attributes
     ----------
-    X : array or csc_array of shape (b, p)
+    X : array, csc_array or Observed of shape (b, p)
     code : array of shape (b, k)
         Both are on the device.
     objective : ndarray of shape (b,)
         ½‖x − Dα‖² + λΩ(α) of every sample, on the host.
     """
 
-    X: Matrix
+    X: Batch
     code: Array
     objective: Array
 
@@ -55,12 +57,12 @@ class Coder:
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
-    def code(self, X: Matrix) -> tuple[Array, Array]:
+    def code(self, X: Batch) -> tuple[Array, Array]:
         """Return the codes of a chunk.
 
         Parameters
         ----------
-        X : ndarray or csc_array of shape (b, p)
+        X : ndarray, csc_array or Observed of shape (b, p)
 
         Returns
         -------
@@ -73,11 +75,10 @@ class Coder:
         ScaleError
             If an objective overflows.
         """
-        beta = self.kernels.correlate(X, self.D, self.rows)
-        sq_norm = self.kernels.squared_norms(X, self.rows)
+        grams, beta, sq_norm = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
-            self.G[None], beta, sq_norm, self.penalty, self.tol, code
+            grams, beta, sq_norm, self.penalty, self.tol, code
         )
         objective, gap, sq_norm = to_host(objective), to_host(gap), to_host(sq_norm)
         if not np.isfinite(objective).all():
@@ -95,9 +96,17 @@ class Coder:
             )
         return code, objective
 
+    def on_device(self, numbers: Array) -> Array:
+        """Return numbers of the host on the device, in the type of the dictionary."""
+        dtype = to_host(self.D[:0]).dtype
+        on_device: Any = self.kernels.to_device(numbers.astype(dtype))
+        return on_device  # type: ignore[no-any-return] # an array of the device
+
     def chunks(self, loader: Loader, ids: Ints) -> Iterator[CodedChunk]:
         """Yield the given samples with their codes, in order, a bounded number at a time."""
-        for X in loader.chunks(ids, len(self.G)):
+        k = len(self.G)
+        has_own_grams = isinstance(loader.source, ObservedSource)
+        for X in loader.chunks(ids, k * k if has_own_grams else k):
             yield CodedChunk(X, *self.code(X))
 
     def objective(self, loader: Loader, ids: Ints, communicator: Communicator = ALONE) -> float:
@@ -137,11 +146,35 @@ class LearnedDictionary:
         return loader_for(self.device, source, self.components.dtype)
 
 
-def mean_objective(chunks: Iterable[CodedChunk], communicator: Communicator = ALONE) -> float:
-    """Return the mean objective of all samples, of all ranks."""
-    total, n_samples = 0.0, 0
+def mean_objective(
+    chunks: Iterable[CodedChunk],
+    communicator: Communicator = ALONE,
+    sample_weight: Array | None = None,
+) -> float:
+    """Return the mean objective of all samples, of all ranks.
+
+    Parameters
+    ----------
+    chunks : iterable of CodedChunk
+    communicator : Communicator
+    sample_weight : ndarray of shape (n,), optional
+        How much each sample counts.
+    """
+    total, total_weight = 0.0, 0.0
+    for chunk, part in with_weights(chunks, sample_weight):
+        objective = chunk.objective.astype(np.float64)
+        total += float(objective.sum() if part is None else part @ objective)
+        total_weight += len(objective) if part is None else float(part.sum())
+    total, total_weight = communicator.total(total, total_weight)
+    return total / total_weight
+
+
+def with_weights(
+    chunks: Iterable[CodedChunk], sample_weight: Array | None
+) -> Iterator[tuple[CodedChunk, Array | None]]:
+    """Yield chunks with the weights of their samples; None if all count the same."""
+    at = 0
     for chunk in chunks:
-        total += float(chunk.objective.sum(dtype=np.float64))
-        n_samples += len(chunk.objective)
-    total, n_all = communicator.total(total, n_samples)
-    return total / n_all
+        n = len(chunk.objective)
+        yield chunk, None if sample_weight is None else sample_weight[at : at + n]
+        at += n

@@ -8,13 +8,16 @@ from somf.distributed import Communicator
 from somf.errors import ScaleError
 from somf.inference.coding import CodedChunk, Coder
 from somf.kernels.host import to_host
+from somf.kernels.observed import Observed, products, weighted
 from somf.penalties import AtomBall
+from somf.typing import Array
 
 
 class Gradient:
     """The gradient ∇f̄(D) of the objective, summed over samples.
 
-    By Danskin's theorem it is (D Σααᵀ − Σxαᵀ) / n at the optimal codes.
+    By Danskin's theorem it is (D Σααᵀ − Σxαᵀ) / n at the optimal codes. Where entries have weights,
+    every feature has a matrix Σωααᵀ of its own.
 
     Parameters
     ----------
@@ -25,18 +28,36 @@ class Gradient:
     def __init__(self, coder: Coder) -> None:
         self.kernels, self.D = coder.kernels, coder.D
         self.B, self.C = (self.kernels.zeros(tuple(A.shape), A) for A in (coder.D, coder.G))
-        self.n_samples = 0
+        self.n_samples = 0.0
+        self.C_by_feature: Array | None = None
 
-    def add(self, chunk: CodedChunk) -> None:
-        """Add the samples of a chunk."""
-        self.kernels.accumulate(self.B, chunk.X, chunk.code, 1.0)
-        self.kernels.accumulate(self.C, chunk.code, chunk.code, 1.0)
-        self.n_samples += len(chunk.code)
+    def add(self, chunk: CodedChunk, sample_weight: Array | None = None) -> None:
+        """Add the samples of a chunk.
+
+        Parameters
+        ----------
+        chunk : CodedChunk
+        sample_weight : array of shape (b,), optional
+            How much each sample counts, on the device.
+        """
+        X, code = chunk.X, chunk.code
+        share = weighted(code, sample_weight)
+        self.n_samples += len(code) if sample_weight is None else float(sample_weight.sum())
+        if not isinstance(X, Observed):
+            self.kernels.accumulate(self.B, X, share, 1.0)
+            self.kernels.accumulate(self.C, code, share, 1.0)
+            return
+        if self.C_by_feature is None:
+            p, k = self.D.shape
+            self.C_by_feature = self.kernels.zeros((p, k * k), self.D)
+        self.kernels.accumulate(self.B, X.values, share, 1.0)
+        self.kernels.accumulate(self.C, code, X.base * share, 1.0)
+        self.kernels.accumulate(self.C_by_feature, X.deviations, products(code, share), 1.0)
 
     def add_ranks(self, communicator: Communicator) -> None:
         """Add the samples of all other ranks."""
         self.B, self.C = communicator.sum(self.B, self.C)
-        self.n_samples = int(communicator.total(self.n_samples)[0])
+        self.n_samples = communicator.total(self.n_samples)[0]
 
     def stationarity_gap(self, ball: AtomBall) -> float:
         """Return max ⟨∇f̄(D), D − D'⟩ over all dictionaries D' in the ball.
@@ -49,7 +70,11 @@ class Gradient:
         ScaleError
             If the gradient overflows.
         """
-        D, gradient = to_host(self.D), to_host((self.D @ self.C - self.B) / self.n_samples)
+        D_C = self.D @ self.C
+        if self.C_by_feature is not None:
+            p, k = self.D.shape
+            D_C = D_C + (self.D[:, None] @ self.C_by_feature.reshape(p, k, k))[:, 0]
+        D, gradient = to_host(self.D), to_host((D_C - self.B) / self.n_samples)
         here = np.einsum("ij,ij->j", gradient, D)
         gap = float((here + ball.support(-gradient)).sum(dtype=np.float64))
         if not math.isfinite(gap):

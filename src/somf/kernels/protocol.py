@@ -340,6 +340,28 @@ class Kernels(Protocol):
         """
         ...
 
+    def update_atoms_by_feature(
+        self, D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+    ) -> None:
+        """Do what `update_atoms` does where every feature f has a matrix C_f = C + E_f of its own.
+
+        For j = 1 … k: dⱼ = the minimum over ‖·‖ ≤ budgetⱼ of Σ_f ½ c_f d_f² − u_f d_f, with
+        c_f = (C_f)ⱼⱼ and u_f = c_f d_fⱼ + (b_fⱼ − (D C_f)_fⱼ). Features with c_f at or below
+        `smallest_curvatures` stay as they are.
+
+        Parameters
+        ----------
+        D : array of shape (p, k), overwritten
+        B : array of shape (p, k)
+        C : array of shape (k, k)
+        E : array of shape (p, k²)
+        rows : tuple of slices
+            The features.
+        budget : array of shape (k,)
+        ball : AtomBall
+        """
+        ...
+
     def atom_norms(self, D: Array, rows: Slices, ball: AtomBall) -> Array:
         """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every atom over some features.
 
@@ -357,6 +379,9 @@ class Kernels(Protocol):
         ...
 
 
+CANCELLATION = 1000
+"""Rounding errors ε that a difference of two sums over many samples may have."""
+
 MAX_SWEEPS = 10_000
 """Sweeps of coordinate descent after which a code is returned even if it has not converged."""
 
@@ -369,6 +394,17 @@ def smallest_curvature(C: Array) -> float:
     """
     eps, tiny = _precision(C.dtype)
     return max(eps**2 * float(np.diagonal(C).max(initial=0.0)), tiny)
+
+
+def smallest_curvatures(C: Array, E: Array) -> Array:
+    """Return, for every atom, the (C + E_f)ⱼⱼ up to which there is only rounding noise in it.
+
+    Where E_f takes away all of C, the rest is a few ε Cⱼⱼ.
+    """
+    eps, tiny = _precision(C.dtype)
+    largest = float(E[:, :: len(C) + 1].max(initial=0.0))
+    floors: Array = np.maximum(CANCELLATION * eps * np.diagonal(C), max(eps**2 * largest, tiny))
+    return floors
 
 
 @cache

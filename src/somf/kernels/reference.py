@@ -5,7 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from somf.kernels.host import *  # noqa: F403 (the rest of the protocol)
-from somf.kernels.protocol import MAX_SWEEPS, smallest_curvature
+from somf.kernels.protocol import (
+    MAX_SWEEPS,
+    smallest_curvature,
+    smallest_curvatures,
+)
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
 
@@ -159,6 +163,21 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         if C[j, j] > floor:
             u = D[S, j] + (B[S, j] - D[S] @ C[:, j]) / C[j, j]
             D[S, j] = ball.project(u, float(budget[j]))
+
+
+def update_atoms_by_feature(
+    D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+) -> None:
+    """See `Kernels.update_atoms_by_feature`."""
+    k, S = D.shape[1], _indices(rows)
+    matrices = C + E[S].reshape(-1, k, k)
+    floors = smallest_curvatures(C, E)
+    for j in range(k):
+        c, floor = matrices[:, j, j], floors[j]
+        u = c * D[S, j] + B[S, j] - (matrices[:, j] * D[S]).sum(axis=1)
+        known, unknown = S[c > floor], S[c <= floor]
+        left = float(budget[j] - ball.norm(D[unknown, j, None])[0])
+        D[known, j] = ball.weighted_minimum(u[c > floor], c[c > floor], left)
 
 
 def update_part(

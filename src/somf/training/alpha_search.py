@@ -26,11 +26,12 @@ from somf.distributed import ALONE, Communicator
 from somf.errors import ParameterError, ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.host import to_host
+from somf.kernels.observed import Batch, Observed, quadratics
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import epochs
 from somf.training.samples import Samples
 from somf.training.start import initial_dictionary
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Ints
 
 logger = logging.getLogger("somf.training.alpha_search")
 
@@ -166,7 +167,7 @@ class Probe:
     Parameters
     ----------
     kernels : Kernels
-    X : ndarray or csc_array of shape (b, p)
+    X : ndarray, csc_array or Observed of shape (b, p)
         Samples on the device, features in the order of the state.
     config : TrainingConfig
     communicator : Communicator
@@ -182,7 +183,7 @@ class Probe:
     def __init__(
         self,
         kernels: Kernels,
-        X: Matrix,
+        X: Batch,
         config: TrainingConfig,
         communicator: Communicator = ALONE,
     ) -> None:
@@ -191,7 +192,7 @@ class Probe:
         self.communicator = communicator
         self.target = config.code_density
         self.rows = (slice(0, X.shape[1]),)
-        self.sq_norm = kernels.squared_norms(X, self.rows)
+        self.sq_norm = kernels.squared_norms(X.roots if isinstance(X, Observed) else X, self.rows)
 
     def alpha(self, D: Array) -> float:
         """Return the λ at which codes on these atoms have the requested density.
@@ -200,8 +201,9 @@ class Probe:
         ----------
         D : ndarray of shape (p, k)
         """
-        G = self.kernels.gram(D, self.rows)
-        beta = self.kernels.correlate(self.X, D, self.rows)
+        grams, beta, _ = quadratics(
+            self.kernels, self.X, D, self.rows, lambda: self.kernels.gram(D, self.rows)[None]
+        )
         largest = to_host(beta) if self.penalty.positive else np.abs(to_host(beta))
         # At this λ and above, all codes are empty.
         top = self._largest(largest) / self.penalty.l1_ratio
@@ -219,13 +221,13 @@ class Probe:
         low, n_too_large = bottom, 0
         while high / low > 1 + PRECISION:
             middle = math.sqrt(low * high)
-            if self._density(G, beta, middle * unit) > self.target:
+            if self._density(grams, beta, middle * unit) > self.target:
                 low = middle
                 continue
             high, n_too_large = middle, n_too_large + 1
             # Codes take longer the smaller λ is. So first test whether the smallest λ is enough.
             is_unreached = n_too_large == 2 and low == bottom
-            if is_unreached and self._density(G, beta, bottom * unit) <= self.target:
+            if is_unreached and self._density(grams, beta, bottom * unit) <= self.target:
                 break
         self.is_reached = low > bottom
         return low * unit
@@ -254,10 +256,10 @@ class Probe:
                 stacklevel=4,
             )
 
-    def _density(self, G: Array, beta: Array, alpha: float) -> float:
-        code = self.kernels.zeros(tuple(beta.shape), G)
+    def _density(self, grams: Array, beta: Array, alpha: float) -> float:
+        code = self.kernels.zeros(tuple(beta.shape), beta)
         penalty = replace(self.penalty, alpha=alpha)
-        self.kernels.solve_codes(G[None], beta, self.sq_norm, penalty, CODE_TOL, code)
+        self.kernels.solve_codes(grams, beta, self.sq_norm, penalty, CODE_TOL, code)
         n_used, n_entries = self.communicator.total(
             int(np.count_nonzero(to_host(code))), math.prod(code.shape)
         )

@@ -11,8 +11,9 @@ import numpy as np
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
-from somf.data import Loader, Source, loader_for
+from somf.data import Loader, ObservedSource, Source, loader_for
 from somf.distributed import ALONE, Communicator
+from somf.errors import ParameterError
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import thread_count, threads
 from somf.training.alpha_search import resolve_alpha
@@ -22,13 +23,13 @@ from somf.training.config import TrainingConfig
 from somf.training.contents import ResumePoint
 from somf.training.convergence import Convergence
 from somf.training.identity import FitIdentity
-from somf.training.loop import Loop, ValidationSet
+from somf.training.loop import Loop, ValidationSet, weights_of
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
 from somf.training.samples import Rows
 from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, divide, hold_out, start
-from somf.typing import History, Ints
+from somf.typing import Array, History, Ints
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def fit(
     identify: Callable[[], FitIdentity],
     communicator: Communicator = ALONE,
     own_rows: bool = False,
+    sample_weight: Array | None = None,
 ) -> Fit:
     """Learn a dictionary in some epochs over a source, or resume from a checkpoint.
 
@@ -74,17 +76,31 @@ def fit(
         The other ranks that fit with this one.
     own_rows : bool
         Whether every rank has a source of its own, rather than all of them the same.
+    sample_weight : ndarray of shape (n,), optional
+        How much each row of the source counts.
     """
+    if config.has_weights and communicator.size > 1:
+        raise ParameterError(
+            "missing",
+            "be 'error', without weights of entries, where several ranks fit together",
+            "another value",
+            "Call fit(X, ranks='off') in one process.",
+        )
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:
-        return _fit(config, source, rows, validation, seed, None, SignalGuard(), communicator)
+        guard = SignalGuard()
+        return _fit(
+            config, source, rows, validation, seed, None, guard, communicator, sample_weight
+        )
     manager = CheckpointManager(config.checkpoint, identify, communicator)
     guard = SignalGuard(
         signal.SIGINT, signal.SIGTERM, second_is_immediate=True, announce=manager.announce
     )
     with guard, manager.locked():
-        return _fit(config, source, rows, validation, seed, manager, guard, communicator)
+        return _fit(
+            config, source, rows, validation, seed, manager, guard, communicator, sample_weight
+        )
 
 
 def _fit(
@@ -96,6 +112,7 @@ def _fit(
     manager: CheckpointManager | None,
     guard: SignalGuard,
     communicator: Communicator,
+    sample_weight: Array | None,
 ) -> Fit:
     with ExitStack() as stack:
         stack.enter_context(prompt_signals())
@@ -138,6 +155,7 @@ def _fit(
                 convergence,
                 guard,
                 communicator,
+                sample_weight,
             )
         return Fit(config, state, loop.run())
 
@@ -176,6 +194,8 @@ def _validation_set(
 
 def _loader(config: TrainingConfig, source: Source, state: State, **options: Any) -> Loader:
     """Return the loader of minibatches in the form that a state needs; see `Loader` for options."""
+    if isinstance(source, ObservedSource):
+        source.base_weight = state.base_weight  # which may have been chosen by other samples
     return loader_for(config.device, source, state.dtype, state.permutation, **options)
 
 
@@ -186,6 +206,7 @@ def partial_fit(
     seed: int,
     state: State | None,
     adopt: Callable[[TrainingConfig, State], None],
+    sample_weight: Array | None = None,
 ) -> None:
     """Learn from samples in their order, each minibatch read once.
 
@@ -202,6 +223,8 @@ def partial_fit(
     adopt : callable
         Called with the configuration, with λ known, and the state after at least one step, also
         if an error or Ctrl-C ends the pass: what was learned until then is kept.
+    sample_weight : ndarray of shape (n,), optional
+        How much each row of the source counts.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
     config = config.for_samples(None, source.shape[1])
@@ -220,7 +243,11 @@ def partial_fit(
         try:
             for minibatch in one_pass(loader, ids, config.batch_size):
                 with SignalGuard(signal.SIGINT):  # a step is done as a whole, or not at all
-                    solver.step(minibatch.X, None if slots is None else slots[minibatch.ids])
+                    solver.step(
+                        minibatch.X,
+                        None if slots is None else slots[minibatch.ids],
+                        sample_weight=weights_of(minibatch.ids, sample_weight, state, kernels),
+                    )
             solver.check()
         finally:
             if state.n_iter > n_iter:

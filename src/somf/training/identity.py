@@ -37,6 +37,10 @@ MAY_DIFFER = {
 """Parameters that may be others when a fit is resumed."""
 
 
+ADDED_LATER = {"missing": "error"}
+"""Parameters that older checkpoints do not have, with what they did."""
+
+
 @dataclass(frozen=True)
 class FitIdentity:
     """What is fitted, and to which data: a fit is resumed only if this is the same.
@@ -81,7 +85,7 @@ class FitIdentity:
         if now["alpha"] != "auto":
             ignored = ignored | {"code_density"}  # which older checkpoints do not have
         for name in sorted((now.keys() | then.params.keys()) - ignored):
-            pairs[name] = (then.params.get(name), now.get(name))
+            pairs[name] = (then.params.get(name, ADDED_LATER.get(name)), now.get(name))
         pairs |= _pairs("X", fit["data"], self.data)
         pairs |= _pairs("validation", fit["validation"], self.validation)
         if then.state is not None and self.seed not in (None, then.state.seed):

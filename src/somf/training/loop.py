@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,9 @@ from somf.data import Loader
 from somf.distributed import Communicator
 from somf.errors import ParameterError
 from somf.inference.coding import Coder
+from somf.kernels import Kernels
 from somf.kernels.host import to_host
+from somf.kernels.observed import Observed
 from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
@@ -24,7 +27,7 @@ from somf.training.minibatches import Minibatch, Rest, epochs
 from somf.training.samples import unvisited
 from somf.training.signals import Interrupted, SignalGuard
 from somf.training.start import Split
-from somf.typing import History, Ints
+from somf.typing import Array, History, Ints
 
 logger = logging.getLogger("somf")
 
@@ -38,6 +41,16 @@ class ValidationSet:
 
     loader: Loader
     ids: Ints
+
+
+def weights_of(
+    ids: Ints, sample_weight: Array | None, state: State, kernels: Kernels
+) -> Array | None:
+    """Return the weights of some samples on the device; None if all count the same."""
+    if sample_weight is None:
+        return None
+    weights: Any = kernels.to_device(sample_weight[ids].astype(state.dtype))
+    return weights  # type: ignore[no-any-return] # an array of the device
 
 
 class Loop:
@@ -63,6 +76,8 @@ class Loop:
     guard : SignalGuard
         Has been entered, and defers signals.
     communicator : Communicator
+    sample_weight : ndarray of shape (n,), optional
+        How much each row of the source counts.
     """
 
     def __init__(
@@ -79,7 +94,9 @@ class Loop:
         convergence: Convergence,
         guard: SignalGuard,
         communicator: Communicator,
+        sample_weight: Array | None = None,
     ) -> None:
+        self.sample_weight = sample_weight
         self.config, self.state, self.loader = config, state, loader
         self.split, self.samples = split, split.samples
         self.validation, self.callbacks, self.bar = validation, callbacks, bar
@@ -234,13 +251,16 @@ class Loop:
             self._measure_and_record()
 
     def _do_step(self, minibatch: Minibatch) -> None:
-        self.solver.step(minibatch.X, self.samples.slots(minibatch.ids), minibatch.size)
+        ids = minibatch.ids
+        weights = weights_of(ids, self.sample_weight, self.state, self.solver.kernels)
+        self.solver.step(minibatch.X, self.samples.slots(ids), minibatch.size, weights)
 
     def _hash(self, minibatch: Minibatch) -> None:
         """Add a minibatch to the hash of its epoch, if the checkpoint has one."""
+        X: Any = minibatch.X
         if self.manager is not None and self.manager.request.hash_data:
             self.manager.epoch_hash.add(
-                minibatch.X,
+                X.values if isinstance(X, Observed) else X,
                 minibatch.ids,
                 self.config.device,
                 self.state.n_samples_seen,

@@ -17,6 +17,7 @@ from somf.distributed.dealing import edges_of
 from somf.errors import DataError, ParameterError
 from somf.inference.coding import Coder
 from somf.kernels import kernels_for
+from somf.kernels.observed import Batch, Observed
 from somf.randomness import generator
 from somf.training.config import TrainingConfig
 from somf.training.minibatches import dealt
@@ -217,7 +218,7 @@ def initial_dictionary(
     """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
     dtype, k = config.dtype_for(source.dtype), config.n_components
     if isinstance(config.init, str):
-        loader, init = Loader(source, dtype), config.init_in_use
+        loader, init = loader_for("cpu", source, dtype), config.init_in_use
         if init == "nndsvd":
             rows = _parts_then_samples(loader, samples, k, seed, communicator)
         else:
@@ -243,7 +244,8 @@ def _parts_then_samples(
     # The first samples of an epoch: few chunks have to be read for them.
     n_own = samples.first(max(n_components, min(wanted, most)))[samples.rows.rank]
     order = samples.order(loader, seed, 0)[:n_own]
-    X = gathered(loader.load(np.sort(order)) if len(order) else loader.nothing(), communicator)
+    X: Any = loader.load(np.sort(order)) if len(order) else loader.nothing()
+    X = gathered(X.values if isinstance(X, Observed) else X, communicator)
     parts = non_negative_parts(X, n_components, seed)
     n_missing = n_components - len(parts)
     rows = np.concatenate([parts, _dense(X[:n_missing])]) if n_missing else parts
@@ -277,5 +279,7 @@ def gathered(X: Matrix, communicator: Communicator) -> Matrix:
     return sp.csr_array((data, indices, indptr), shape=(len(lengths), X.shape[1])).tocsc()
 
 
-def _dense(X: Matrix) -> Array:
+def _dense(X: Batch) -> Array:
+    """Return samples as an array, with zeros where nothing is known."""
+    X = X.values if isinstance(X, Observed) else X
     return X if isinstance(X, np.ndarray) else X.toarray()

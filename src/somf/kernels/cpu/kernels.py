@@ -6,6 +6,7 @@ may be reordered; NaN and infinity keep their meaning.
 """
 
 from somf.kernels.cpu.atoms import update_atoms
+from somf.kernels.cpu.by_feature import update_atoms_by_feature
 from somf.kernels.cpu.codes import solve_codes
 from somf.kernels.cpu.marks import mark_used
 from somf.kernels.cpu.part import update_part
@@ -54,6 +55,7 @@ __all__ = [
     "to_device",
     "to_store",
     "update_atoms",
+    "update_atoms_by_feature",
     "update_part",
     "without_gradients",
     "zeros",

@@ -4,6 +4,7 @@ No kernel waits for the device, except `solve_codes` for ridge codes without a p
 """
 
 from somf.kernels.cuda.atoms import update_atoms, update_part
+from somf.kernels.cuda.by_feature import update_atoms_by_feature
 from somf.kernels.cuda.codes import solve_codes
 from somf.kernels.cuda.device import (
     IS_ASYNCHRONOUS,
@@ -51,6 +52,7 @@ __all__ = [
     "to_device",
     "to_store",
     "update_atoms",
+    "update_atoms_by_feature",
     "update_part",
     "without_gradients",
     "zeros",

@@ -1,0 +1,113 @@
+"""The parts of an iteration where entries of samples have weights, zero if they are unknown.
+
+The objective of a sample is ½ Σ_f ω_f (x_f − d_fᵀα)² + λΩ(α). Two things differ from samples that
+are known as a whole (see `regression`, `surrogate` and `dictionary`):
+
+- every sample has a Gram matrix G = Σ_f ω_f d_f d_fᵀ of its own;
+- every feature f has a matrix C_f, the average of ω_f ααᵀ over samples. If most entries are known,
+  C_f is C, the same for all features, plus the average of (ω_f − 1) ααᵀ; otherwise C is left out.
+  Either way p k² numbers are kept. One C for all features, or predictions in the place of unknown
+  entries, would need less, and learn more slowly.
+"""
+
+import math
+
+from somf.algorithm.dictionary import Dictionary
+from somf.algorithm.masks import Subset
+from somf.algorithm.regression import Quadratic, Regression
+from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate
+from somf.kernels.observed import Observed, products, quadratics, weighted
+from somf.typing import Array, Slices
+
+
+class ObservedRegression(Regression):
+    """Estimates β and G from the entries that are known."""
+
+    def of_all_features(self, X: Observed) -> Quadratic:  # type: ignore[override]
+        """Return β and G of a minibatch from all entries that are known."""
+        everything = (slice(0, len(self.state.D)),)
+        return Quadratic(*self._quadratics(X, self.state.D, everything))
+
+    def _quadratics(self, X: Observed, D: Array, rows: Slices) -> tuple[Array, Array, Array]:
+        return quadratics(self.kernels, X, D, rows, lambda: self.kernels.gram(D, rows)[None])
+
+    def of_subset(self, X: Observed, subset: Subset) -> Quadratic:  # type: ignore[override]
+        """Return β and G of a minibatch from the entries that are known in a subset."""
+        D_s, rows = subset.of_features(self.state.D)
+        found = self._quadratics(X.each(subset.of_samples), D_s, rows)
+        return Quadratic(*(subset.scale * part for part in found))
+
+    def _observe(self, X: Observed, subset: Subset) -> tuple[Array, Array, Array]:  # type: ignore[override]
+        seen = self.of_subset(X, subset)
+        return seen.beta, seen.sq_norm, seen.grams.reshape(len(seen.beta), -1)
+
+
+class ObservedOnlineSurrogate(OnlineSurrogate):
+    """The online surrogate, with a matrix C_f for every feature."""
+
+    def add(  # type: ignore[override]
+        self,
+        X: Observed,
+        code: Array,
+        old_code: Array | None,
+        b: int,
+        sample_weight: Array | None = None,
+    ) -> None:
+        """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
+        w = self.forgetting.weight(self.state.n_samples_seen, b)
+        super().add(X.values, code, old_code, b, sample_weight)
+        pairs = products(code, weighted(code, sample_weight) * (w / b))
+        self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
+
+
+class ObservedIncrementalSurrogate(IncrementalSurrogate):
+    """The incremental surrogate, with a matrix C_f for every feature."""
+
+    def add(  # type: ignore[override]
+        self,
+        X: Observed,
+        code: Array,
+        old_code: Array | None,
+        b: int,
+        sample_weight: Array | None = None,
+    ) -> None:
+        """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
+        assert old_code is not None
+        super().add(X.values, code, old_code, b, sample_weight)
+        change = products(code, weighted(code, sample_weight))
+        change -= products(old_code, weighted(old_code, sample_weight))
+        self.kernels.accumulate(self.state.C_by_feature, X.deviations, change, 1.0)
+
+    def _clear(self, atoms: Array, total: Array) -> None:
+        super()._clear(atoms, total)
+        clear_by_feature(self.state.C_by_feature, atoms)
+
+
+def clear_by_feature(C: Array, atoms: Array) -> None:
+    """Set the rows and columns of some atoms to zero, in the matrices (p, k²) of all features.
+
+    Parameters
+    ----------
+    C : array of shape (p, k²), overwritten
+    atoms : array of bool of shape (k,), or of their numbers
+    """
+    k = math.isqrt(C.shape[1])
+    matrices = C.reshape(-1, k, k)
+    matrices[:, atoms] = 0
+    matrices[:, :, atoms] = 0
+
+
+class ObservedDictionary(Dictionary):
+    """Moves atoms by a matrix C for every feature."""
+
+    def _move(self, subset: Subset, C: Array, budget: Array) -> None:
+        state = self.state
+        D_s, rows = subset.of_features(state.D)
+        B_s, C_s = (subset.of_features(A)[0] for A in (state.B, state.C_by_feature))
+        C = state.base_weight * state.C
+        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, rows, budget, self.ball)
+        subset.write_back(state.D, D_s)
+
+    def _forget(self, atoms: Array) -> None:
+        super()._forget(atoms)
+        clear_by_feature(self.state.C_by_feature, atoms)

@@ -1,0 +1,183 @@
+"""Sources of which some entries are unknown, and their minibatches."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from somf.data.loader import Loader
+from somf.data.source import PieceReader, Source, View
+from somf.errors import DataError
+from somf.kernels import kernels_for
+from somf.kernels.observed import Observed
+from somf.typing import Array, Ints, Rows
+
+SAMPLED_ROWS = 32
+"""Rows that tell whether most entries are known, at most."""
+
+SAMPLED_ENTRIES = 2**22
+"""Entries that tell it, at most."""
+
+
+class ObservedSource(Source):
+    """A source, together with what is known of its entries.
+
+    Parameters
+    ----------
+    source : Source
+    missing : {"error", "nan", "absent"}
+        Which entries are unknown: none; those that are NaN; those that a sparse matrix has not
+        stored.
+    weights : Source, optional
+        How much each entry counts, of the same shape; by default all count the same.
+
+    Attributes
+    ----------
+    base_weight : int
+        What most weights are: 1 if most entries are known, and else 0 (see `Observed`).
+
+    Raises
+    ------
+    DataError
+        If a sparse source has NaN as unknown entries, or a dense one absent ones, or if weights do
+        not fit the source.
+    """
+
+    def __init__(self, source: Source, missing: str, weights: Source | None = None) -> None:
+        if missing == "nan" and source.is_sparse:
+            raise DataError("missing='nan' is for dense X, got a sparse matrix: use 'absent'.")
+        if missing == "absent" and not source.is_sparse:
+            raise DataError("missing='absent' is for sparse X, got a dense matrix: use 'nan'.")
+        if weights is not None:
+            if weights.shape != source.shape:
+                raise DataError(f"weights must have shape {source.shape}, got {weights.shape}.")
+            if source.is_sparse and missing != "absent":
+                raise DataError(
+                    "weights of a sparse X need missing='absent': entries that are not stored have "
+                    "no weight."
+                )
+            if weights.is_sparse != source.is_sparse:
+                raise DataError("weights must be sparse if X is, and dense if X is.")
+        self.source, self.missing, self.weights = source, missing, weights
+        self.base_weight = 0
+        self.shape, self.dtype = source.shape, source.dtype
+        self.chunk_starts = source.chunk_starts
+        self.supports_partial_chunks = source.supports_partial_chunks
+        self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
+        self.reads_in_parallel = source.reads_in_parallel
+        self.files = source.files + (() if weights is None else weights.files)
+        if missing == "nan" and weights is None:
+            self.base_weight = int(self._known_share() >= 0.5)
+
+    def _known_share(self) -> float:
+        """Return which part of the entries of some rows is known."""
+        n = self.shape[0]
+        count = max(1, min(SAMPLED_ROWS, n, int(SAMPLED_ENTRIES / self.entries_per_row)))
+        rows = self.source.rows(np.linspace(0, n - 1, count).astype(np.int64))
+        return 1.0 - float(np.isnan(rows).mean())
+
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row are stored, on average."""
+        return self.source.entries_per_row
+
+    def rows(self, ids: Ints) -> Rows:
+        """See `Source.rows`."""
+        return self.source.rows(ids)
+
+    def view(self, ids: Ints) -> View:
+        """See `Source.view`."""
+        return self.source.view(ids)
+
+    def prefetch(self, ids: Ints) -> None:
+        """See `Source.prefetch`."""
+        self.source.prefetch(ids)
+
+    def read(self, start: int, stop: int, out: Array) -> None:
+        """See `Source.read`."""
+        self.source.read(start, stop, out)
+
+
+class ObservedLoader(Loader):
+    """Reads minibatches whose entries have weights, zero if they are unknown.
+
+    Parameters
+    ----------
+    source : ObservedSource
+    dtype, permutation, non_negative, name
+        See `Loader`.
+    device : {"cpu", "cuda"}
+        Minibatches are made on the host, and moved there.
+    """
+
+    source: ObservedSource
+
+    def __init__(
+        self,
+        source: ObservedSource,
+        dtype: np.dtype[Any],
+        permutation: Ints | None = None,
+        non_negative: bool = False,
+        name: str = "X",
+        device: str = "cpu",
+    ) -> None:
+        super().__init__(source, dtype, permutation, non_negative, name)
+        self._kernels = kernels_for(device)
+        weights = source.weights
+        self._weights = (
+            None if weights is None else Loader(weights, dtype, permutation, name="weights")
+        )
+
+    def nothing(self) -> Any:
+        """See `Loader.nothing`."""
+        empty = super().nothing()
+        nothing = Observed(empty, empty, empty, self.source.base_weight)
+        return nothing.each(self._kernels.to_device)
+
+    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:
+        prepared: Any = super()._prepare(ids, read, in_pieces)
+        return prepared.each(self._kernels.to_device)
+
+    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Any:
+        """Return rows with zeros where they are unknown, and their weights."""
+        from somf.data.gather import gather  # Numba is slow to import
+
+        shape = (len(ids), self.source.shape[1])
+        rows, _ = gather(read, shape, self.permutation, self.dtype, in_pieces)
+        unknown = np.isnan(rows) if self.source.missing == "nan" else np.zeros(shape, dtype=bool)
+        rows[unknown] = 0
+        self._check(rows, rows, ids)
+        if self._weights is not None:
+            weights: Any = self._weights.load(ids)
+            _check_weights(weights, ids)
+            weights[unknown] = 0
+            return Observed(weights * rows, np.sqrt(weights) * rows, weights, 0)
+        base = self.source.base_weight
+        entries = sp.csc_array(unknown if base else ~unknown)
+        deviations = sp.csc_array(entries * (-1 if base else 1), dtype=self.dtype)
+        return Observed(rows, rows, deviations, base)
+
+    def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
+        """Return the entries that are stored, zeros among them, and their weights."""
+        rows: Any = super()._sparse(ids, X, positions)
+        if self._weights is None:
+            return Observed(rows, rows, _with_entries(rows, np.ones_like(rows.data)), 0)
+        weights: Any = self._weights.load(ids)
+        for a, b in ((rows.indptr, weights.indptr), (rows.indices, weights.indices)):
+            if not np.array_equal(a, b):
+                raise DataError("weights must have the same entries stored as X, got others.")
+        _check_weights(weights.data, ids)
+        values = _with_entries(rows, weights.data * rows.data)
+        return Observed(values, _with_entries(rows, np.sqrt(weights.data) * rows.data), weights, 0)
+
+
+def _with_entries(X: sp.csc_array, data: Array) -> sp.csc_array:
+    """Return a matrix with the same entries stored, and other values."""
+    return sp.csc_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _check_weights(weights: Array, ids: Ints) -> None:
+    if weights.min(initial=0) < 0:
+        raise DataError(
+            f"weights must not be negative, got one in rows {ids.min()} to {ids.max()}."
+        )

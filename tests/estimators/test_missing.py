@@ -1,0 +1,325 @@
+"""Unknown entries, weights of entries, weights of samples."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import somf
+from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
+from somf.errors import DataError, NotFiniteError, ParameterError
+from tests.helpers.gpu import NEEDS_CUDA
+from tests.helpers.problems import planted
+
+K = 4
+TIGHT = {"code_tol": 1e-12, "n_epochs": 2, "tol": 0, "batch_size": 20, "random_state": 0}
+PROBLEMS = {
+    "dictionary learning": (DictionaryLearning, {"alpha": 0.05}),
+    "sparse PCA": (SparsePCA, {"alpha": 0.01}),
+    "NMF": (NMF, {"alpha": 0.01, "init": "samples"}),
+    "elastic nets": (MatrixFactorization, {"alpha": 0.05, "l1_ratio": 0.5, "atom_l1_ratio": 0.4}),
+}
+EACH_PROBLEM = pytest.mark.parametrize(("kind", "params"), PROBLEMS.values(), ids=PROBLEMS)
+
+
+@pytest.fixture(scope="module", name="X")
+def samples():
+    return np.abs(planted(120, 24, K, density=0.6, noise=0.02)[0])
+
+
+def holes(X, share, seed=0):
+    """Return X with a share of its entries unknown, and where these are."""
+    unknown = np.random.default_rng(seed).random(X.shape) < share
+    return np.where(unknown, np.nan, X), unknown
+
+
+def absent(X):
+    """Return dense data with NaN as a sparse matrix that has these entries not stored."""
+    known = ~np.isnan(X)
+    rows, columns = np.nonzero(known)
+    return sp.csr_array((X[known], (rows, columns)), shape=X.shape)
+
+
+@EACH_PROBLEM
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+@pytest.mark.parametrize(
+    "masks",
+    [
+        {"reduction": 1},
+        {"reduction": 2, "code_estimator": "masked"},
+        {"reduction": 2, "code_estimator": "exact"},
+        {"reduction": 2, "code_estimator": "averaged", "masks": "bernoulli"},
+    ],
+    ids=["all features", "masked", "exact", "averaged"],
+)
+def test_with_nothing_missing_the_result_is_that_without_the_option(
+    X, kind, params, surrogate, masks
+):
+    settings = TIGHT | params | masks | {"surrogate": surrogate}
+    plain = kind(K, **settings).fit(X)
+    for model, data in (
+        (kind(K, missing="nan", **settings), X),
+        (kind(K, missing="absent", **settings), absent(X)),
+    ):
+        np.testing.assert_allclose(model.fit(data).components_, plain.components_, atol=1e-7)
+        np.testing.assert_allclose(model.transform(data), plain.transform(X), atol=1e-4)
+        assert model.objective(data) == pytest.approx(plain.objective(X), rel=1e-6)
+
+
+@EACH_PROBLEM
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_with_whole_features_missing_the_result_is_that_of_the_rest(X, kind, params, surrogate):
+    settings = TIGHT | params | {"reduction": 1, "surrogate": surrogate}
+    known = np.delete(np.arange(24), [3, 11, 12])
+    rest = kind(K, **settings).fit(X[:, known])
+    Y = X.copy()
+    Y[:, [3, 11, 12]] = np.nan
+    for missing, data in (("nan", Y), ("absent", absent(Y))):
+        model = kind(K, missing=missing, **settings).fit(data)
+        np.testing.assert_allclose(model.components_[:, known], rest.components_, atol=1e-7)
+        assert not model.components_[:, [3, 11, 12]].any()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+@EACH_PROBLEM
+def test_unknown_entries_are_the_same_whether_they_are_nan_or_absent(X, kind, params, share):
+    Y, _ = holes(X, share)
+    models = [
+        kind(K, missing=missing, **TIGHT, **params).fit(data)
+        for missing, data in (("nan", Y), ("absent", absent(Y)))
+    ]
+    np.testing.assert_allclose(models[1].components_, models[0].components_, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+@pytest.mark.parametrize("positive", [False, True])
+def test_codes_satisfy_the_optimality_conditions_on_known_entries(X, share, positive):
+    Y, unknown = holes(X, share)
+    settings = TIGHT | {"alpha": 0.05, "positive_code": positive, "missing": "nan"}
+    model = DictionaryLearning(K, **settings).fit(Y)
+    codes = model.transform(Y)
+    residual = np.where(unknown, 0, X - codes @ model.components_)
+    gradient = -residual @ model.components_.T
+    used = codes != 0
+    np.testing.assert_allclose(gradient[used], -0.05 * np.sign(codes[used]), atol=1e-3)
+    least = gradient[~used] if positive else -np.abs(gradient[~used])
+    assert (least >= -0.05 - 1e-3).all()
+
+
+@EACH_PROBLEM
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_the_gradient_of_the_objective_is_that_of_finite_differences(X, kind, params, share):
+    Y, _ = holes(X, share)
+    model = kind(K, missing="nan", **TIGHT, **params).fit(Y)
+    rng = np.random.default_rng(0)
+    weights = rng.random(len(X))
+    # Frank and Wolfe: the gap is the largest decrease to first order, also from the fit itself.
+    gap = model.stationarity_gap(Y, sample_weight=weights)
+    before, atoms = model.objective(Y, sample_weight=weights, tol=1e-12), model.components_
+    ball = model._config().ball
+    for _ in range(5):
+        other = ball.normalise(np.abs(rng.standard_normal(atoms.T.shape))).T
+        model.components_ = atoms + 1e-6 * (other - atoms)
+        slope = (model.objective(Y, sample_weight=weights, tol=1e-12) - before) / 1e-6
+        assert slope >= -gap - 1e-4
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_the_incremental_surrogate_converges_to_a_stationary_point(X, share):
+    Y, _ = holes(X, share)
+    params = {"surrogate": "incremental", "alpha": 0.3, "l1_ratio": 0.0, "missing": "nan"}
+    model = MatrixFactorization(
+        2,
+        n_epochs=3000,
+        tol=0,
+        batch_size=60,
+        code_tol=1e-14,
+        reduction=1,
+        random_state=0,
+        **params,
+    ).fit(Y)
+    assert model.stationarity_gap(Y) < 1e-8
+
+
+def test_known_entries_are_left_and_unknown_ones_are_predicted(X, tmp_path):
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 30))
+    Y, unknown = holes(truth, 0.4)
+    model = DictionaryLearning(3, alpha=1e-4, missing="nan", random_state=0).fit(Y)
+    filled = model.impute(Y)
+    np.testing.assert_array_equal(filled[~unknown], truth[~unknown])
+    error = np.linalg.norm((filled - truth)[unknown]) / np.linalg.norm(truth[unknown])
+    assert error < 0.02
+    model.impute(Y, out=tmp_path / "filled.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "filled.npy"), filled)
+    sparse = DictionaryLearning(3, alpha=1e-4, missing="absent", random_state=0).fit(absent(Y))
+    np.testing.assert_array_equal(sparse.impute(absent(Y))[~unknown], truth[~unknown])
+
+
+def test_entries_with_little_weight_count_little(X):
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 30))
+    noisy = rng.random(truth.shape) < 0.3
+    Y = truth + np.where(noisy, 3.0, 0.01) * rng.standard_normal(truth.shape)
+    weights = np.where(noisy, 1e-4, 1.0)
+    errors = []
+    for given in (None, weights):
+        model = DictionaryLearning(3, alpha=1e-4, random_state=0).fit(Y, weights=given)
+        U = np.linalg.qr(model.components_.T)[0]
+        errors.append(np.linalg.norm(truth - truth @ U @ U.T) / np.linalg.norm(truth))
+    assert errors[1] < 0.05 < errors[0]
+
+
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_weights_of_one_change_nothing_and_those_of_zero_are_unknown_entries(X, surrogate):
+    settings = TIGHT | {"surrogate": surrogate, "reduction": 2}
+    Y, unknown = holes(X, 0.3)
+    plain = DictionaryLearning(K, **settings, code_estimator="exact")
+    for data, weights, missing in ((X, np.ones_like(X), "error"), (Y, ~unknown, "nan")):
+        expected = plain.set_params(missing=missing).fit(data).components_
+        filled = np.where(np.isnan(data), 0, data)
+        model = DictionaryLearning(K, **settings, code_estimator="exact")
+        found = model.fit(filled, weights=weights.astype(float)).components_
+        np.testing.assert_allclose(found, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("missing", ["error", "nan"])
+@EACH_PROBLEM
+def test_two_copies_of_a_sample_count_like_one_of_weight_two(X, kind, params, missing):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 3, len(X))
+    Y = holes(X, 0.2)[0] if missing == "nan" else X
+    init = np.abs(X[:K])
+    settings = TIGHT | params | {"surrogate": "incremental", "init": init, "missing": missing}
+    settings |= {"reduction": 1, "n_epochs": 4}
+    copies = np.repeat(Y, counts, axis=0)
+    one = kind(K, **settings | {"batch_size": len(X)}).fit(Y, sample_weight=counts)
+    two = kind(K, **settings | {"batch_size": len(copies)}).fit(copies)
+    np.testing.assert_allclose(one.components_, two.components_, atol=1e-8)
+    assert one.objective(Y, sample_weight=counts) == pytest.approx(two.objective(copies))
+    gap = two.stationarity_gap(copies)
+    assert two.stationarity_gap(Y, sample_weight=counts) == pytest.approx(gap, abs=1e-12)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_a_fit_that_was_cut_off_resumes_bit_by_bit(X, tmp_path, share, surrogate):
+    Y, _ = holes(X, share)
+    counts = np.arange(1.0, 121.0)
+    params = TIGHT | {"n_epochs": 4, "missing": "nan", "surrogate": surrogate, "reduction": "auto"}
+    whole = DictionaryLearning(K, **params).fit(Y, sample_weight=counts)
+
+    class PowerCutError(Exception):
+        pass
+
+    def cut(progress):
+        if progress.n_iter == 13:
+            raise PowerCutError
+
+    path = tmp_path / "c"
+    with pytest.raises(PowerCutError):
+        DictionaryLearning(K, checkpoint=path, callbacks=cut, **params).fit(Y, sample_weight=counts)
+    with pytest.raises(somf.errors.SomfError, match="sample_weight"):
+        DictionaryLearning(K, checkpoint=path, **params).fit(Y, sample_weight=counts[::-1])
+    resumed = DictionaryLearning(K, checkpoint=path, **params).fit(Y, sample_weight=counts)
+    assert resumed.components_.tobytes() == whole.components_.tobytes()
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_a_model_that_was_saved_continues_to_learn(X, tmp_path, share):
+    Y, _ = holes(X, share)
+    model = DictionaryLearning(K, missing="nan", **TIGHT).partial_fit(Y[:60])
+    model.save(tmp_path / "m.somf", state=True)
+    again = somf.load(tmp_path / "m.somf")
+    other = holes(X, 0.9 - share, seed=1)[0][60:]
+    for each in (model, again):
+        each.partial_fit(other, sample_weight=np.ones(60))
+    assert again.components_.tobytes() == model.components_.tobytes()
+    with pytest.raises(ParameterError, match="weights"):
+        again.set_params(missing="error").partial_fit(X)
+
+
+@NEEDS_CUDA
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_a_gpu_and_the_cpu_learn_the_same_from_what_is_known(X, share):
+    Y, _ = holes(X[:12, :8], share)
+    params = {"batch_size": 6, "n_epochs": 1, "reduction": 2, "code_tol": 0.0, "random_state": 0}
+    found = [
+        DictionaryLearning(2, missing="nan", device=device, **params).fit(Y).components_
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(found[1], found[0], atol=1e-9)
+
+
+def test_single_precision_stays(X):
+    Y = holes(X, 0.3)[0].astype(np.float32)
+    model = DictionaryLearning(K, missing="nan", **TIGHT).fit(Y, sample_weight=np.ones(120))
+    assert model.components_.dtype == np.float32
+    assert model.impute(Y).dtype == np.float32
+    assert model._state.C_by_feature.dtype == np.float32
+
+
+def test_the_weight_for_a_density_is_found_on_what_is_known(X):
+    Y, _ = holes(X, 0.3)
+    model = DictionaryLearning(
+        8, alpha="auto", code_density=0.3, missing="nan", n_epochs=3, random_state=0
+    ).fit(Y)
+    assert np.mean(model.transform(Y) != 0) == pytest.approx(0.3, rel=0.3)
+
+
+def test_a_sparse_matrix_is_never_made_dense():
+    rng = np.random.default_rng(0)
+    n, p = 400, 50_000
+    ratings = sp.random_array((n, p), density=2e-4, format="csr", rng=rng)
+    model = DictionaryLearning(2, missing="absent", batch_size=100, n_epochs=1, random_state=0)
+    import tracemalloc
+
+    tracemalloc.start()
+    model.fit(ratings)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 100 * p * 8 / 2  # half of a dense minibatch
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda X: DictionaryLearning(2, missing="zero").fit(X), ParameterError, "missing"),
+        (lambda X: DictionaryLearning(2).fit(holes(X, 0.1)[0]), NotFiniteError, "NaN"),
+        (lambda X: DictionaryLearning(2, missing="absent").fit(X), DataError, "use 'nan'"),
+        (
+            lambda X: DictionaryLearning(2, missing="nan").fit(sp.csr_array(X)),
+            DataError,
+            "use 'absent'",
+        ),
+        (
+            lambda X: DictionaryLearning(2, missing="nan").fit(np.where(X.mean() < X, np.inf, X)),
+            NotFiniteError,
+            "infinity",
+        ),
+        (lambda X: DictionaryLearning(2).fit(X, weights=X[:5]), DataError, "shape"),
+        (lambda X: DictionaryLearning(2).fit(X, weights=-X), DataError, "negative"),
+        (lambda X: DictionaryLearning(2).fit(X, weights=sp.csr_array(X)), DataError, "dense"),
+        (
+            lambda X: DictionaryLearning(2).fit(sp.csr_array(X), weights=sp.csr_array(X)),
+            DataError,
+            "absent",
+        ),
+        (
+            lambda X: DictionaryLearning(2, missing="absent").fit(
+                sp.csr_array(X), weights=sp.csr_array(np.where(X > 0.1, X, 0))
+            ),
+            DataError,
+            "same entries",
+        ),
+        (lambda X: DictionaryLearning(2).fit(X, sample_weight=[1, 2]), ParameterError, "entry per"),
+        (
+            lambda X: DictionaryLearning(2).fit(X, sample_weight=-np.ones(120)),
+            ParameterError,
+            "not negative",
+        ),
+        (lambda X: DictionaryLearning(2).fit(X).impute(X), ParameterError, "to impute"),
+    ],
+)
+def test_what_does_not_fit_together_is_an_error(X, call, error, message):
+    with pytest.raises(error, match=message):
+        call(X)
