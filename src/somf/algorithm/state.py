@@ -1,7 +1,7 @@
 """Everything that changes while fitting."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,8 @@ class State:
     n_users : ndarray of shape (k,)
         How many remembered codes use the atom (kept by the incremental surrogate).
     memory : SampleMemory or None
+    offsets : ndarray of shape (p,) or (0,)
+        What is subtracted from every feature, in the order of the data; (0,) if nothing is.
     base_weight : int
         What most weights of entries are, 0 or 1.
     is_shared : bool
@@ -78,6 +80,7 @@ class State:
     patience: Ints
     n_users: Ints
     memory: SampleMemory | None
+    offsets: Array = field(default_factory=lambda: np.zeros(0))
     base_weight: int = 0
     is_shared: bool = False
 
@@ -131,7 +134,8 @@ class State:
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays, on the host, by name; those of samples begin with ``memory.``."""
-        found = {name: to_host(getattr(self, name)) for name in (*ON_DEVICE, "patience")}
+        names = (*ON_DEVICE, "patience", "offsets")
+        found = {name: to_host(getattr(self, name)) for name in names}
         if self.permutation is not None:
             found["permutation"] = self.permutation
         if self.memory is not None:

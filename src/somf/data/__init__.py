@@ -8,6 +8,7 @@ from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader
 from somf.data.observed import ObservedSource
+from somf.data.offsets import Offsets
 from somf.data.order import epoch_order
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
@@ -21,6 +22,7 @@ __all__ = [
     "ImagePatches",
     "Loader",
     "ObservedSource",
+    "Offsets",
     "SlicedSource",
     "Source",
     "StackedSource",

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.loader import Loader
+from somf.data.offsets import Offsets
 from somf.data.source import PieceReader, Source, View
 from somf.errors import DataError
 from somf.kernels import kernels_for
@@ -35,6 +36,8 @@ class ObservedSource(Source):
     ----------
     base_weight : int
         What most weights are: 1 if most entries are known, and else 0 (see `Observed`).
+    offsets : Offsets or None
+        What to subtract from known entries.
 
     Raises
     ------
@@ -43,9 +46,13 @@ class ObservedSource(Source):
         not fit the source.
     """
 
+    offsets: Offsets | None = None
+
     def __init__(self, source: Source, missing: str, weights: Source | None = None) -> None:
         if missing == "nan" and source.is_sparse:
             raise DataError("missing='nan' is for dense X, got a sparse matrix: use 'absent'.")
+        if missing == "error" and source.is_sparse and weights is None:
+            raise DataError("center='both' of a sparse X needs missing='absent'.")
         if missing == "absent" and not source.is_sparse:
             raise DataError("missing='absent' is for sparse X, got a dense matrix: use 'nan'.")
         if weights is not None:
@@ -66,8 +73,8 @@ class ObservedSource(Source):
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
         self.reads_in_parallel = source.reads_in_parallel
         self.files = source.files + (() if weights is None else weights.files)
-        if missing == "nan" and weights is None:
-            self.base_weight = int(self._known_share() >= 0.5)
+        if weights is None and not source.is_sparse:
+            self.base_weight = int(missing == "error" or self._known_share() >= 0.5)
 
     def _known_share(self) -> float:
         """Return which part of the entries of some rows is known."""
@@ -122,7 +129,9 @@ class ObservedLoader(Loader):
         device: str = "cpu",
     ) -> None:
         super().__init__(source, dtype, permutation, non_negative, name)
-        self._kernels = kernels_for(device)
+        self._kernels, self._offsets = kernels_for(device), source.offsets
+        if source.offsets is not None and permutation is not None:
+            self._offsets = Offsets(source.offsets.features[permutation])
         weights = source.weights
         self._weights = (
             None if weights is None else Loader(weights, dtype, permutation, name="weights")
@@ -147,6 +156,8 @@ class ObservedLoader(Loader):
         unknown = np.isnan(rows) if self.source.missing == "nan" else np.zeros(shape, dtype=bool)
         rows[unknown] = 0
         self._check(rows, rows, ids)
+        if self._offsets is not None:
+            self._offsets.subtract(rows, unknown)
         if self._weights is not None:
             weights: Any = self._weights.load(ids)
             _check_weights(weights, ids)
@@ -160,6 +171,8 @@ class ObservedLoader(Loader):
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
         """Return the entries that are stored, zeros among them, and their weights."""
         rows: Any = super()._sparse(ids, X, positions)
+        if self._offsets is not None:
+            rows = self._offsets.subtracted(rows)
         if self._weights is None:
             return Observed(rows, rows, _with_entries(rows, np.ones_like(rows.data)), 0)
         weights: Any = self._weights.load(ids)

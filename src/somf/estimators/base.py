@@ -17,11 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
-from somf.data import ImagePatches, ObservedSource, Source, as_source
+from somf.data import ImagePatches, ObservedSource, Offsets, Source, as_source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
 from somf.errors import DataError, MissingStateError, ParameterError, ParameterTypeError
 from somf.estimators.config import (
+    Center,
     CodeEstimator,
     Device,
     InitialAtoms,
@@ -133,6 +134,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
         are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
         zeros. A fit then needs ``n_features * n_components**2`` numbers, and works in one process.
+    center : {"none", "both"}, default="none"
+        With ``"both"``, the mean of all known entries and the offsets of samples and of features
+        are subtracted before codes are computed, and added by `impute`. The offsets of features
+        are found in a few passes over the data before the fit, those of a sample from its own
+        entries; both are shrunk like averages with ten more entries of offset zero.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False
@@ -166,6 +172,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         The atoms.
     alpha_ : float
         λ of the fit: `alpha`, or what was found for it.
+    offsets_ : ndarray of shape (n_features,)
+        With ``center="both"``: the mean of all known entries plus the offset of the feature.
     patches_ : dict
         Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
         `ImagePatches.geometry`.
@@ -199,6 +207,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     components_: Array
     history_: History
     alpha_: float
+    offsets_: Array
     patches_: dict[str, Any]
     patch_shape_: tuple[int, ...]
 
@@ -221,6 +230,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         patience: int = 3,
         init: InitialAtoms | Array = "samples",
         missing: MissingEntries = "error",
+        center: Center = "none",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -249,6 +259,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.patience = patience
         self.init = init
         self.missing = missing
+        self.center = center
         self.positive_code = positive_code
         self.positive_atoms = positive_atoms
         self.code_tol = code_tol
@@ -451,10 +462,18 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         elif self.has_state:
             del self._state
         self.components_ = state.components
+        self._adopt_offsets(state.offsets)
         self.alpha_ = config.penalty.alpha
         self.n_iter_ = state.n_iter
         self.n_samples_seen_ = state.n_samples_seen
         self.history_ = history
+
+    def _adopt_offsets(self, offsets: Array | None) -> None:
+        """Take over the offsets of features, if there are any."""
+        if offsets is not None and offsets.size:
+            self.offsets_ = offsets
+        elif hasattr(self, "offsets_"):
+            del self.offsets_  # it is that of an earlier fit
 
     def _adopt_geometry(self, patches: dict[str, Any] | None) -> None:
         """Take over how samples were cut out of an image, if they were."""
@@ -541,12 +560,19 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._coding(source, CODE_TOL) as (_, chunks),
             codes_into(out, source.shape, self.components_.dtype, sparse=False) as filled,
         ):
+            at = 0
             for chunk in chunks:
-                filled.append(filled_in(chunk, self.components_))
+                ids = np.arange(at, at + len(chunk.objective))
+                predicted = to_host(chunk.code) @ self.components_
+                filled.append(filled_in(source, ids, predicted))
+                at += len(ids)
         return filled.rows
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
+
+        With ``center="both"`` the offsets of features are added; those of samples are not known
+        from codes (see `impute`).
 
         Parameters
         ----------
@@ -562,7 +588,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if codes.ndim != 2 or codes.shape[1] != len(self.components_):
             rule = f"have shape (n_samples, {len(self.components_)})"
             raise ParameterError("codes", rule, X, got=str(codes.shape))
-        return np.asarray(codes @ self.components_)
+        samples = np.asarray(codes @ self.components_)
+        return samples + self.offsets_.astype(samples.dtype) if self.center == "both" else samples
 
     def objective(
         self,
@@ -673,7 +700,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         source = as_source(X)
         checked = X if hasattr(X, "shape") else source
-        if self.missing != "error" or weights is not None:
+        if self.missing != "error" or self.center != "none" or weights is not None:
             of_entries = None if weights is None else as_source(weights)
             source = ObservedSource(source, self.missing, of_entries)
         return source, checked
@@ -683,6 +710,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         source, X = self._opened(X, weights)
         self._check_features(X)
+        if isinstance(source, ObservedSource) and hasattr(self, "offsets_"):
+            source.offsets = Offsets(self.offsets_)
         return source
 
     def _check_features(self, X: Any) -> None:
@@ -773,6 +802,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 alpha=self.alpha_,
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
+                offsets=getattr(self, "offsets_", None),
             ),
         )
 
@@ -801,6 +831,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if model.feature_names is not None:
             self.feature_names_in_ = model.feature_names
         self._adopt_geometry(model.patches)
+        self._adopt_offsets(model.offsets)
+        if (model.offsets is not None) != config.is_centred:
+            raise ValueError("it has offsets and is not centred, or is centred and has none")
         self.n_iter_, self.n_samples_seen_ = model.n_iter, model.n_samples_seen
         self.history_ = model.history
 

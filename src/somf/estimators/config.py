@@ -32,6 +32,9 @@ InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]
 MissingEntries: TypeAlias = Literal["error", "nan", "absent"]
 """Values of `missing`."""
 
+Center: TypeAlias = Literal["none", "both"]
+"""Values of `center`."""
+
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
 """Values of `dtype`, which may also be given by name."""
 
@@ -91,6 +94,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
         checkpoint=_checkpoint(p),
         verbose=_integer(p, "verbose", 0),
         has_weights=_choice(p, "missing", get_args(MissingEntries)) != "error",
+        is_centred=_choice(p, "center", get_args(Center)) == "both",
     )
 
 

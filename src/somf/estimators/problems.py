@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.config import (
+    Center,
     CodeEstimator,
     Device,
     InitialAtoms,
@@ -41,6 +42,7 @@ class _NamedProblem(MatrixFactorization):
         patience: int = 3,
         init: InitialAtoms | Array = "samples",
         missing: MissingEntries = "error",
+        center: Center = "none",
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -70,6 +72,7 @@ class _NamedProblem(MatrixFactorization):
             patience=patience,
             init=init,
             missing=missing,
+            center=center,
             positive_code=positive_code,
             positive_atoms=positive_atoms,
             code_tol=code_tol,
@@ -172,6 +175,7 @@ class NMF(_NamedProblem):
         patience: int = 3,
         init: InitialAtoms | Array = "auto",
         missing: MissingEntries = "error",
+        center: Center = "none",
         code_tol: float = 1e-3,
         record_every: int | None = None,
         device: Device = "cpu",
@@ -197,6 +201,7 @@ class NMF(_NamedProblem):
             patience=patience,
             init=init,
             missing=missing,
+            center=center,
             positive_code=True,
             positive_atoms=True,
             code_tol=code_tol,

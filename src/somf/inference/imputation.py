@@ -1,37 +1,32 @@
 """Unknown entries of samples, from the codes of what is known."""
 
-import scipy.sparse as sp
+import numpy as np
 
-from somf.inference.coding import CodedChunk
-from somf.kernels.host import to_host
-from somf.kernels.observed import Observed
-from somf.typing import Array
+from somf.data import Source
+from somf.data.observed import ObservedSource
+from somf.data.offsets import known_entries
+from somf.typing import Array, Ints
 
 
-def filled_in(chunk: CodedChunk, components: Array) -> Array:
+def filled_in(source: Source, ids: Ints, predicted: Array) -> Array:
     """Return samples with their unknown entries filled in, and all others as they are.
 
     Parameters
     ----------
-    chunk : CodedChunk
-        With samples whose weights are zero and one.
-    components : ndarray of shape (k, p)
+    source : ObservedSource
+    ids : ndarray of shape (b,)
+    predicted : ndarray of shape (b, p), overwritten
+        What codes stand for, without offsets.
 
     Returns
     -------
     filled : ndarray of shape (b, p)
     """
-    X = chunk.X
-    assert isinstance(X, Observed)
-    filled: Array = to_host(chunk.code) @ components
-    if isinstance(X.values, sp.csc_array):
-        entries = X.values.tocoo()
-        filled[entries.row, entries.col] = entries.data
-    else:
-        deviations = X.deviations
-        dense = (
-            deviations.toarray() if isinstance(deviations, sp.csc_array) else to_host(deviations)
-        )
-        known = dense + X.base > 0
-        filled[known] = to_host(X.values)[known]
-    return filled
+    assert isinstance(source, ObservedSource)
+    rows = source.rows(ids)
+    if source.offsets is not None:
+        of_samples = source.offsets.of_samples(rows)
+        predicted += (source.offsets.features + of_samples[:, None]).astype(predicted.dtype)
+    samples, features, entries = known_entries(rows)
+    predicted[samples, features] = entries
+    return np.asarray(predicted)

@@ -19,15 +19,15 @@ from somf.persistence.tensorfile import MALFORMED, SelectedRows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
 
-FORMAT = 4
+FORMAT = 5
 """The format that is written."""
 
-READABLE = (1, 2, 3, 4)
+READABLE = (1, 2, 3, 4, 5)
 """The formats that can be read.
 
 Files of format 1 have components even if they have a state, and no checksum; those of formats 1 and
 2 have no patches, no version, and λ only among the parameters; checkpoints before format 4 do not
-know the files and the hash of their data.
+know the files and the hash of their data; states before format 5 know no weights of entries.
 """
 
 LARGEST_ENTRY = 1e6
@@ -59,6 +59,8 @@ class Model:
     alpha : float
         λ of the fit.
     n_iter, n_samples_seen : int
+    offsets : ndarray of shape (p,), optional
+        What is subtracted from every feature.
     fit : dict, optional
         What `fit` needs, besides the state, to resume; only checkpoints have it.
     """
@@ -72,6 +74,7 @@ class Model:
     alpha: float
     n_iter: int
     n_samples_seen: int
+    offsets: Array | None = None
     fit: dict[str, Any] | None = None
 
     @property
@@ -110,6 +113,8 @@ def save(
             tensors[f"state.{name}"] = array
             if seen is not None and name.startswith("memory."):
                 tensors[f"state.{name}"] = SelectedRows(array, seen)
+    if model.state is None and model.offsets is not None:
+        tensors["offsets"] = model.offsets
     if not isinstance(model.params["init"], str):
         tensors["init"] = _floating(model.params["init"])
     text = {
@@ -144,16 +149,18 @@ def load(path: str | os.PathLike[str]) -> Model:
         atoms = tensors["components"] if counters is None else tensors["state.D"].T
         names, patches = fields["feature_names"], fields.get("patches")
         _check(atoms, names)
+        learned = atoms if counters is None else _state(tensors, counters, fields.get("fit"))
         return Model(
             kind=str(fields["kind"]),
             params=params,
-            learned=atoms if counters is None else _state(tensors, counters, fields.get("fit")),
+            learned=learned,
             history=_history(fields["history"]),
             feature_names=None if names is None else np.array(names, dtype=object),
             patches=None if patches is None else _patches(patches, atoms.shape[1]),
             alpha=_weight(fields["alpha"] if fields["format"] > 2 else params["alpha"]),
             n_iter=_count(fields["n_iter"]),
             n_samples_seen=_count(fields["n_samples_seen"]),
+            offsets=_offsets(tensors, learned, atoms.shape[1]),
             fit=fields.get("fit"),
         )
 
@@ -228,6 +235,18 @@ def _state(tensors: dict[str, Array], counters: dict[str, Any], fit: Any) -> Sta
     ranks = fit.get("ranks") if isinstance(fit, dict) else None
     state.is_shared = ranks is not None and ranks["token"] is not None
     return state
+
+
+def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int) -> Array | None:
+    """Return the offsets of features, where a file has them, or raise ValueError."""
+    offsets = learned.offsets if isinstance(learned, State) else tensors.get("offsets")
+    if offsets is None or offsets.size == 0:
+        return None
+    if offsets.shape != (n_features,) or offsets.dtype != np.float64:
+        raise ValueError("its offsets are not numbers for its features")
+    if not np.isfinite(offsets).all():
+        raise ValueError("its offsets are not finite")
+    return offsets
 
 
 def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:

@@ -48,6 +48,8 @@ class TrainingConfig(Config):
     callbacks : tuple of callables
     checkpoint : Checkpoint or None
     verbose : int
+    is_centred : bool
+        Whether the offsets of samples and of features are subtracted.
     """
 
     code_density: float | None
@@ -62,6 +64,7 @@ class TrainingConfig(Config):
     callbacks: tuple[Callable[..., Any], ...]
     checkpoint: Checkpoint | None
     verbose: int
+    is_centred: bool = False
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the same with λ known."""

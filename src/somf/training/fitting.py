@@ -11,7 +11,7 @@ import numpy as np
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
-from somf.data import Loader, ObservedSource, Source, loader_for
+from somf.data import Loader, ObservedSource, Offsets, Source, loader_for
 from somf.distributed import ALONE, Communicator
 from somf.errors import ParameterError
 from somf.kernels import kernels_for
@@ -130,8 +130,10 @@ def _fit(
             callbacks = list(config.callbacks)
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
+                offsets = learned_offsets(config, source, split.ids)
                 config = resolve_alpha(config, source, split.samples, seed, communicator)
                 state = start(config, source, split.samples, seed, True, communicator)
+                state.offsets = offsets
                 progress = Progress()
             else:
                 config = config.with_alpha(resumed.alpha)
@@ -158,6 +160,14 @@ def _fit(
                 sample_weight,
             )
         return Fit(config, state, loop.run())
+
+
+def learned_offsets(config: TrainingConfig, source: Source, ids: Ints) -> Array:
+    """Find the offsets of the features, if they are wanted, and let the source subtract them."""
+    if not config.is_centred or not isinstance(source, ObservedSource):
+        return np.zeros(0)
+    source.offsets = Offsets.learn(source, ids)
+    return source.offsets.features
 
 
 def _n_threads(config: TrainingConfig, communicator: Communicator) -> int | None:
@@ -195,7 +205,9 @@ def _validation_set(
 def _loader(config: TrainingConfig, source: Source, state: State, **options: Any) -> Loader:
     """Return the loader of minibatches in the form that a state needs; see `Loader` for options."""
     if isinstance(source, ObservedSource):
-        source.base_weight = state.base_weight  # which may have been chosen by other samples
+        # They may have been found on other samples.
+        source.base_weight = state.base_weight
+        source.offsets = Offsets(state.offsets) if state.offsets.size else None
     return loader_for(config.device, source, state.dtype, state.permutation, **options)
 
 
@@ -231,8 +243,10 @@ def partial_fit(
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             samples = Rows.alone(source.shape[0]).among(ids)
+            offsets = learned_offsets(config, source, ids)
             config = resolve_alpha(config, source, samples, seed)
             state = start(config, source, samples, seed, is_finite=False)
+            state.offsets = offsets
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:

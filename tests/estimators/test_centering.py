@@ -1,0 +1,126 @@
+"""Offsets of samples and of features."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import somf
+from somf import DictionaryLearning, MatrixFactorization
+from somf.data import Offsets, as_source
+from somf.errors import DataError
+from tests.helpers.ratings import planted_ratings
+
+RIDGE = {
+    "alpha": 0.05, "l1_ratio": 0.0, "center": "both", "init": "random",
+    "surrogate": "incremental", "n_epochs": 10, "random_state": 0,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module", name="ratings")
+def some_ratings():
+    return planted_ratings(300, 200, 3, share=0.15)
+
+
+def test_offsets_are_where_their_sums_of_residuals_balance_the_shrinkage():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 7)) + 3 + rng.standard_normal(7)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    offsets = Offsets.learn(as_source(X), np.arange(40))
+    left = X - offsets.features
+    of_samples = offsets.of_samples(X)
+    n_known = (~np.isnan(X)).sum(axis=1)
+    np.testing.assert_allclose(np.nansum(left, axis=1), of_samples * (n_known + 10))
+
+
+def test_dense_and_sparse_samples_have_the_same_offsets():
+    rng = np.random.default_rng(0)
+    X = rng.random((30, 9)) + 2
+    unknown = rng.random(X.shape) < 0.5
+    sparse = sp.csr_array(np.where(unknown, 0, X))
+    dense = np.where(unknown, np.nan, X)
+    found = [Offsets.learn(as_source(each), np.arange(30)) for each in (dense, sparse)]
+    np.testing.assert_allclose(found[0].features, found[1].features)
+    rows = np.where(unknown, 0, X)
+    found[0].subtract(rows, unknown)
+    np.testing.assert_allclose(found[1].subtracted(sparse.tocsc()).toarray(), rows, atol=1e-12)
+    expected = dense - found[0].features - found[0].of_samples(dense)[:, None]
+    np.testing.assert_allclose(rows, np.where(unknown, 0, expected), atol=1e-12)
+
+
+def test_ratings_that_were_held_out_are_predicted_better_than_by_offsets(ratings):
+    known, held_out = ratings
+    model = MatrixFactorization(3, missing="absent", **RIDGE).fit(known)
+    filled = model.impute(known)
+    offsets = model.offsets_ + Offsets(model.offsets_).of_samples(known)[:, None]
+
+    def error(prediction):
+        left = held_out.data - prediction[held_out.row, held_out.col]
+        return np.sqrt(np.mean(left**2))
+
+    assert error(filled) < 0.95 * error(offsets)
+    known = known.tocoo()
+    np.testing.assert_array_equal(filled[known.row, known.col], known.data)
+
+
+def test_nan_and_absent_entries_give_the_same_model(ratings):
+    known = ratings[0].tocoo()
+    dense = np.full(known.shape, np.nan)
+    dense[known.row, known.col] = known.data
+    sparse = MatrixFactorization(3, missing="absent", **RIDGE).fit(ratings[0])
+    same = MatrixFactorization(3, missing="nan", **RIDGE).fit(dense)
+    np.testing.assert_allclose(same.components_, sparse.components_, atol=1e-9)
+    np.testing.assert_allclose(same.offsets_, sparse.offsets_)
+
+
+@pytest.mark.parametrize("state", [False, True])
+def test_offsets_are_in_the_model_file(ratings, tmp_path, state):
+    model = MatrixFactorization(3, missing="absent", **RIDGE).fit(ratings[0])
+    model.save(tmp_path / "m.somf", state=state)
+    again = somf.load(tmp_path / "m.somf")
+    np.testing.assert_array_equal(again.impute(ratings[0]), model.impute(ratings[0]))
+    codes = model.transform(ratings[0])
+    np.testing.assert_allclose(
+        again.inverse_transform(codes), codes @ model.components_ + model.offsets_
+    )
+
+
+def test_a_fit_that_was_cut_off_resumes_with_its_offsets(ratings, tmp_path):
+    params = {**RIDGE, "missing": "absent", "n_epochs": 2, "tol": 0, "batch_size": 50}
+    whole = MatrixFactorization(3, **params).fit(ratings[0], validation=0.2)
+
+    class PowerCutError(Exception):
+        pass
+
+    def cut(progress):
+        if progress.n_iter == 3:
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        MatrixFactorization(3, checkpoint=tmp_path / "c", callbacks=cut, **params).fit(
+            ratings[0], validation=0.2
+        )
+    resumed = MatrixFactorization(3, checkpoint=tmp_path / "c", **params)
+    resumed.fit(ratings[0], validation=0.2)
+    assert resumed.components_.tobytes() == whole.components_.tobytes()
+    assert resumed.offsets_.tobytes() == whole.offsets_.tobytes()
+    assert resumed.history_["objective"] == whole.history_["objective"]
+
+
+def test_data_that_is_known_as_a_whole_can_be_centred_too():
+    rng = np.random.default_rng(0)
+    X = (5 + rng.standard_normal((200, 3)) @ rng.standard_normal((3, 20))).astype(np.float32)
+    model = DictionaryLearning(3, alpha=1e-3, center="both", random_state=0).fit(X)
+    plain = DictionaryLearning(3, alpha=1e-3, random_state=0).fit(X - X.mean())
+    assert model.objective(X) < 1.2 * plain.objective(X - X.mean())
+    assert model.components_.dtype == np.float32
+
+
+def test_zeros_that_are_not_stored_cannot_be_centred(ratings):
+    with pytest.raises(DataError, match="absent"):
+        MatrixFactorization(3, **RIDGE).fit(ratings[0])
+
+
+def test_another_fit_without_offsets_forgets_them(ratings):
+    model = MatrixFactorization(3, missing="absent", **RIDGE).fit(ratings[0])
+    model.set_params(center="none").fit(ratings[0])
+    assert not hasattr(model, "offsets_")
