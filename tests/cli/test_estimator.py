@@ -13,7 +13,7 @@ import click
 
 import somf
 from somf import MatrixFactorization
-from somf.cli.estimator import PROBLEMS, PYTHON_ONLY
+from somf.cli.estimator import CENTER, PROBLEMS, PYTHON_ONLY
 from somf.cli.fit import fit
 from somf.cli.options import documented, flag_of
 from somf.estimators import config
@@ -24,7 +24,8 @@ OPTIONS = {parameter.name: parameter for parameter in fit.params}
 
 def test_every_parameter_of_every_estimator_is_an_option_of_fit():
     for kind in KINDS.values():
-        assert set(inspect.signature(kind).parameters) - set(PYTHON_ONLY) <= OPTIONS.keys()
+        names = set(inspect.signature(kind).parameters) - {*PYTHON_ONLY, CENTER}
+        assert names | {"offsets"} <= OPTIONS.keys()
 
 
 def test_every_problem_can_be_chosen():
@@ -42,6 +43,7 @@ def test_docstring_and_signature_agree(name):
 
 def test_choices_are_those_that_are_checked():
     assert tuple(OPTIONS["masks"].type.choices) == get_args(config.MaskKind)
+    assert tuple(OPTIONS["missing"].type.choices) == get_args(config.MissingEntries)
     assert tuple(OPTIONS["surrogate"].type.choices) == get_args(config.SurrogateKind)
     assert tuple(OPTIONS["code_estimator"].type.choices) == get_args(config.CodeEstimator)
     assert OPTIONS["init"].metavar == "|".join([*get_args(config.InitialAtoms), "FILE"])

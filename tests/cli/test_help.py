@@ -6,7 +6,7 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 from somf.cli.app import application
 
-COMMANDS = ("demo", "fit", "transform", "score", "info", "plot", "report", "bench")
+COMMANDS = ("demo", "fit", "transform", "impute", "score", "info", "plot", "report", "bench")
 
 
 def examples(command):

@@ -17,6 +17,7 @@ from somf.cli.console import echo, escaped_errors
 from somf.cli.demo import demo
 from somf.cli.errors import message_of
 from somf.cli.fit import fit
+from somf.cli.impute import impute
 from somf.cli.info import info
 from somf.cli.plot import plot
 from somf.cli.report import report
@@ -101,5 +102,5 @@ def print_traceback(*error: Any) -> None:
     echo("".join(traceback.format_exception(*error)).rstrip(), err=True)
 
 
-for command in (demo, fit, transform, score, info, plot, report, bench):
+for command in (demo, fit, transform, impute, score, info, plot, report, bench):
     application.add_command(command)

@@ -29,6 +29,9 @@ PROBLEMS: dict[str, type[MatrixFactorization]] = {
 PYTHON_ONLY = ("callbacks", "verbose")
 """Parameters that are not options."""
 
+CENTER = "center"
+"""The parameter that is --offsets here: --center is about patches."""
+
 INITS = get_args(InitialAtoms)
 """Values of --init that are not files."""
 
@@ -42,7 +45,8 @@ INIT_HELP = " FILE is a .npy file of atoms, or a model."
 
 def estimator_options(command: Function) -> Function:
     """Give a command --problem, --hash-data and an option for each parameter of the estimators."""
-    names = [n for n in inspect.signature(MatrixFactorization).parameters if n not in PYTHON_ONLY]
+    others = (*PYTHON_ONLY, CENTER)
+    names = [n for n in inspect.signature(MatrixFactorization).parameters if n not in others]
     problem = click.option(
         "--problem",
         type=click.Choice(list(PROBLEMS)),
@@ -52,7 +56,14 @@ def estimator_options(command: Function) -> Function:
         "non-negative codes and atoms; matrix-factorization is the general problem.",
     )
     hash_data = option_for("hash_data", Checkpoint, more_help=" Needs --checkpoint.")
-    return with_options(problem, *map(_option, names), hash_data)(command)
+    offsets = click.option(
+        "--offsets",
+        is_flag=True,
+        default=None,
+        help="Subtract the mean of all known entries, and the offsets of samples and of features, "
+        "before codes are computed; impute adds them.",
+    )
+    return with_options(problem, *map(_option, names), offsets, hash_data)(command)
 
 
 def _option(name: str) -> Callable[[Function], Function]:
@@ -88,6 +99,8 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
     given = {name: value for name, value in options.items() if value is not None}
     given.setdefault("random_state", DEFAULT_SEED)
     given = _resolve_checkpoint(_resolve_density(given))
+    if given.pop("offsets", False):
+        given[CENTER] = "both"
     for name in given.keys() - set(inspect.signature(kind).parameters):
         raise click.UsageError(f"{flag_of(name)} is not an option of --problem {problem}.")
     if given.get("init", INITS[0]) not in INITS:

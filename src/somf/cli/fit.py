@@ -13,12 +13,13 @@ from somf.cli.config_file import config_option, from_config, write_config
 from somf.cli.console import Console, console_options
 from somf.cli.data_options import DataOptions, data_options
 from somf.cli.errors import naming_files
-from somf.cli.estimator import PYTHON_ONLY, estimator_for, estimator_options
+from somf.cli.estimator import CENTER, PYTHON_ONLY, estimator_for, estimator_options
 from somf.cli.open_data import expand_patterns, open_data
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
 from somf.cli.workers import start_workers, workers_option
 from somf.data import ImagePatches, Source
+from somf.data.formats.npy import map_npy
 from somf.distributed.connection import rank_of_launch
 from somf.distributed.environment import launched
 from somf.estimators.base import MatrixFactorization
@@ -39,6 +40,14 @@ from somf.kernels.cpu.threads import thread_count
     help="The validation set, on which the objective is measured: a fraction of the samples, which "
     "are then left out of the fit, or a file.",
 )
+@click.option(
+    "--weights",
+    metavar="FILE",
+    help="How much each entry of DATA counts: a matrix of the same shape.",
+)
+@click.option(
+    "--sample-weight", metavar="FILE", help="How much each sample counts: a .npy file of numbers."
+)
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to continue.")
 @workers_option
 @config_option
@@ -50,6 +59,8 @@ def fit(
     data: tuple[str, ...],
     output: str | None,
     validation: float | str | None,
+    weights: str | None,
+    sample_weight: str | None,
     state: bool,
     workers: int | None,
     config: str | None,
@@ -77,7 +88,7 @@ def fit(
     reading = DataOptions.taken_from(options)
     estimator = estimator_for(problem, options, console.verbose)
     toml = f"{output}.toml"
-    inputs = _input_files(data, validation, reading, options)
+    inputs = [*_input_files(data, validation, reading, options), weights, sample_weight]
     check_output(output, force=force, inputs=[*inputs, config])
     check_output(toml, force=force, inputs=inputs)  # a repeated run may replace its own file
     source, held_out = open_data(data, reading), _open_validation(validation, reading)
@@ -87,7 +98,12 @@ def fit(
     else:
         logging.getLogger("somf").setLevel(logging.WARNING)  # rank 0 shows progress for all
     with naming_files(data, source, validation):
-        estimator.fit(source, validation=held_out)
+        estimator.fit(
+            source,
+            validation=held_out,
+            weights=None if weights is None else open_data([weights], reading),
+            sample_weight=None if sample_weight is None else map_npy(sample_weight),
+        )
     if not is_first:  # rank 0 writes for all
         return
     # The model does not depend on whether there was a progress bar.
@@ -96,6 +112,8 @@ def fit(
         "data": data,
         "output": output,
         "validation": validation,
+        "weights": weights,
+        "sample_weight": sample_weight,
         "state": state or None,
         "problem": problem,
     }
@@ -153,6 +171,7 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     # A run that is repeated must not resume from the checkpoint, which is that of its end.
     for name in (*PYTHON_ONLY, "checkpoint"):
         del params[name]
+    params["offsets"] = params.pop(CENTER) == "both" or None
     if params["alpha"] != AUTO:
         del params["code_density"]
     # Results are equal bit by bit only on the same number of threads.
