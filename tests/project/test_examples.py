@@ -145,6 +145,26 @@ def test_topics_example_prints_and_draws_the_words_of_topics(tmp_path, capsys, d
         assert weights == sorted(weights, reverse=True)
 
 
+def test_ratings_example_predicts_ratings_that_were_held_out(tmp_path, capsys, drawn):
+    lines = [
+        f"{person}::{7 * thing}::{1 + (person * thing) % 5}::0"
+        for person in range(60)
+        for thing in range(40)
+        if (person + 3 * thing) % 4
+    ]
+    (tmp_path / "ratings.dat").write_text("\n".join(lines))
+    options = ("--components", 6, "--alpha", 0.01, 0.1, "--output", tmp_path)
+    output = run_here(capsys, "ratings.py", tmp_path / "ratings.dat", *options)
+    assert "1800 ratings of 60 people for 40 things, 75.0% of all" in output
+    by_offsets, with_codes = numbers(r"(\d\.\d{4})", output)
+    assert with_codes < by_offsets
+    (ax,) = drawn(tmp_path / "ratings.png")
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        "offsets alone",
+        "with codes",
+    ]
+
+
 def test_streaming_example_learns_new_samples_and_continues_from_a_file(tmp_path, capsys, drawn):
     options = ("--components", 16, "--portions", 4, "--size", 200)
     output = run_here(capsys, "streaming.py", "--output", tmp_path, *options)

@@ -164,8 +164,9 @@ class ObservedLoader(Loader):
             weights[unknown] = 0
             return Observed(weights * rows, np.sqrt(weights) * rows, weights, 0)
         base = self.source.base_weight
-        entries = sp.csc_array(unknown if base else ~unknown)
-        deviations = sp.csc_array(entries * (-1 if base else 1), dtype=self.dtype)
+        deviations = (
+            _entries(unknown, -1, self.dtype) if base else _entries(~unknown, 1, self.dtype)
+        )
         return Observed(rows, rows, deviations, base)
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
@@ -182,6 +183,15 @@ class ObservedLoader(Loader):
         _check_weights(weights.data, ids)
         values = _with_entries(rows, weights.data * rows.data)
         return Observed(values, _with_entries(rows, np.sqrt(weights.data) * rows.data), weights, 0)
+
+
+def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
+    """Return a sparse matrix with one value at some entries."""
+    features, samples = np.nonzero(where.T)
+    indptr = np.zeros(where.shape[1] + 1, dtype=np.int64)
+    np.cumsum(np.bincount(features, minlength=where.shape[1]), out=indptr[1:])
+    data = np.full(len(samples), value, dtype=dtype)
+    return sp.csc_array((data, samples, indptr), shape=where.shape)
 
 
 def _with_entries(X: sp.csc_array, data: Array) -> sp.csc_array:
