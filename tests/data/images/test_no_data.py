@@ -5,7 +5,7 @@ import pytest
 
 import somf
 from somf import NMF, DictionaryLearning, ImagePatches
-from somf.errors import FileRequestError, ParameterError
+from somf.errors import FileRequestError, NotFiniteError, ParameterError
 from tests.helpers.gpu import NEEDS_CUDA
 
 CUBE = np.random.default_rng(0).random((12, 14, 3))
@@ -136,6 +136,21 @@ def test_a_model_that_takes_nan_as_an_error_names_the_option(device):
     for call in (model.fit, model.partial_fit, lambda X: model.fit(CUBE[0], validation=X)):
         with pytest.raises(ParameterError, match="missing must be 'nan' for patches with no_data"):
             call(patches)
+
+
+@pytest.mark.parametrize("center", [False, True])
+def test_infinity_is_an_error_and_not_unknown(center):
+    image = np.where(HOLES, np.nan, CUBE)
+    image[6, 6] = np.inf
+    patches = ImagePatches(image, 3, center=center, no_data="missing")
+    with pytest.raises(NotFiniteError, match="infinity"):
+        DictionaryLearning(4, missing="nan", random_state=0).fit(patches)
+
+
+def test_large_pixels_of_single_precision_do_not_overflow():
+    image = np.where(HOLES, np.nan, CUBE)
+    large = rows_of((image * 1e25).astype(np.float32))
+    np.testing.assert_allclose(large, rows_of(image), atol=1e-6)
 
 
 def test_a_saved_model_knows_that_pixels_were_missing(tmp_path):

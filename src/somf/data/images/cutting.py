@@ -166,10 +166,12 @@ def _normalise_known(n: int, patches: Array, center: bool, scale: bool) -> None:
     """
     patch = patches[n]
     rounding = (8 * np.finfo(patch.dtype).eps) ** 2
-    n_known, first = 0, 0
+    n_known, first, before = 0, 0, 0.0
     for column in range(len(patch)):
-        n_known += 0 if np.isnan(patch[column]) else 1
-    if n_known == 0:
+        wide = np.float64(patch[column])
+        n_known += 0 if np.isnan(wide) else 1
+        before += 0.0 if np.isnan(wide) else wide * wide
+    if n_known == 0 or np.isinf(before):  # infinity stays, rather than become NaN
         return
     while np.isnan(patch[first]):
         first += 1
@@ -178,13 +180,11 @@ def _normalise_known(n: int, patches: Array, center: bool, scale: bool) -> None:
         for column in range(len(patch)):
             offset += 0.0 if np.isnan(patch[column]) else patch[column] - start
     mean = patch.dtype.type(start + offset / n_known) if center else patch.dtype.type(0)
-    before, after = 0.0, 0.0
+    after = 0.0
     for column in range(len(patch)):
-        value = patch[column]
-        before += 0.0 if np.isnan(value) else value * value
-        value -= mean
-        patch[column] = value
-        after += 0.0 if np.isnan(value) else value * value
+        patch[column] -= mean
+        wide = np.float64(patch[column])
+        after += 0.0 if np.isnan(wide) else wide * wide
     if after <= rounding * before:  # constant up to rounding
         for column in range(len(patch)):
             patch[column] = patch[column] if np.isnan(patch[column]) else 0
