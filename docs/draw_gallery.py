@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 DRAWINGS = ("digits_nmf", "sparse_pca", "topics", "streaming", "model_selection")
 """Examples whose figures are kept as PNG."""
 
-PHOTOGRAPHS = ("denoising",)
+PHOTOGRAPHS = ("denoising", "inpainting")
 """Examples whose figures are kept as JPEG."""
 
 WIDTH = 1100

@@ -62,6 +62,24 @@ def test_pixels_without_data_are_left_out_of_other_images_too(somf_command):
     )
 
 
+def test_pixels_without_data_are_unknown_in_other_images_too(somf_command):
+    image = np.load("scene.npy").astype(float)
+    image[:10], image[20, :, 1] = np.nan, np.nan
+    np.save("holes.npy", image)
+    options = "--patches 4x4 --no-data missing --components 6 -o holes.somf"
+    somf_command(f"fit holes.npy {options}", code=2)
+    assert "--missing must be 'nan' for patches with no_data='missing'" in somf_command.errors
+    somf_command(f"fit holes.npy --missing nan {options}")
+    np.save("other.npy", image)
+    assert somf_command.json("score holes.somf other.npy")["samples"] == 33 * 37
+    somf_command("transform holes.somf other.npy -o codes.npy")
+    patches = somf.ImagePatches(image, 4, no_data="missing")
+    model = somf.load("holes.somf")
+    np.testing.assert_array_equal(np.load("codes.npy"), model.transform(patches))
+    somf_command("fit holes.npy --patches 4x4 --no-data gone -o other.somf", code=2)
+    assert "'gone' is not a number or 'missing'" in somf_command.errors
+
+
 @pytest.mark.parametrize("kind", ["npy", "png"])
 def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command, kind):
     mask = np.ones((36, 40), dtype=np.uint8)

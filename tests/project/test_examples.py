@@ -122,6 +122,21 @@ def test_nmf_example_composes_digits_of_few_strokes(tmp_path, capsys, drawn):
     assert np.all(np.diff(usage.lines[0].get_ydata()) <= 0)
 
 
+def test_inpainting_example_fills_in_better_than_neighbours(tmp_path, capsys, drawn):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    options = ("--crop", 73, "--components", 16, "--patch-size", 3, "--epochs", 2)
+    output = run_here(capsys, "inpainting.py", "--output", tmp_path, *options)
+    mean, pixels, bands, dictionary = numbers(r": +([\d.]+) dB", output)
+    assert mean < pixels < dictionary
+    assert bands + 2 < dictionary
+    axes = drawn(tmp_path / "inpainting.png")
+    damaged, _, filled, truth = (ax.images[0].get_array() for ax in axes[:4])
+    is_lost = np.ma.getmaskarray(damaged)
+    assert 0.2 < is_lost.mean() < 0.5
+    assert not np.ma.getmaskarray(filled).any()
+    np.testing.assert_array_equal(filled[~is_lost], truth[~is_lost])
+
+
 def test_sparse_pca_example_finds_sparse_components(tmp_path, capsys, drawn):
     options = ("--components", 16, "--patch-size", 10, "--stride", 8)
     output = run_here(capsys, "sparse_pca.py", "--output", tmp_path, *options)

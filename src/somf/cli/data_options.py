@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from somf.cli.options import Function, help_for, option_for, with_options
-from somf.cli.values import dtype_name, size, size_or_none
+from somf.cli.values import dtype_name, number_or_missing, size, size_or_none
 from somf.data import ImagePatches, open_source
 
 MODEL_DEFAULT = "that of the model"
@@ -22,7 +22,7 @@ class DataOptions:
     stride: tuple[int, int] | None = None
     center: bool | None = None
     scale: bool | None = None
-    no_data: float | None = None
+    no_data: float | str | None = None
     mask: str | None = None
     dataset: str | None = None
     raw_shape: tuple[int, int] | None = None
@@ -84,7 +84,12 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
         ),
         option_for("center", ImagePatches, default),
         option_for("scale", ImagePatches, default),
-        option_for("no_data", ImagePatches),
+        click.option(
+            "--no-data",
+            type=number_or_missing,
+            metavar="FLOAT|missing",
+            help=help_for("no_data", ImagePatches),
+        ),
         click.option(
             "--mask",
             metavar="FILE",

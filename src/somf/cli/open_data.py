@@ -12,6 +12,7 @@ from somf.cli.values import NONE
 from somf.data import ImagePatches, Source, open_source
 from somf.data.formats.kinds import IMAGES, MATRICES, envi_header_of, files_matching, kind_of
 from somf.data.images.files import READERS
+from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError, NotAMatrixError, ParameterError
 from somf.estimators.base import MatrixFactorization
 
@@ -91,8 +92,11 @@ def _open_patches(path: str, options: DataOptions, geometry: dict[str, Any]) -> 
         settings[name] = getattr(options, name) or stored.get(name)
     if settings["mask"] == NONE:
         settings["mask"] = None
+    no_data: Any = options.no_data
+    if no_data is None and geometry.get("no_data") == MISSING:
+        no_data = MISSING  # rather than the value that this file declares
     try:
-        patches = ImagePatches(path, patch_size, **settings, no_data=options.no_data)
+        patches = ImagePatches(path, patch_size, **settings, no_data=no_data)
         if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
             # This file does not declare a no-data value, but the file of the model did.
             patches = ImagePatches(path, patch_size, **settings, no_data=geometry["no_data"])

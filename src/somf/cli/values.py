@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from somf.algorithm.config import AUTO
+from somf.data.images.no_data import MISSING
 
 NONE = "none"
 """The value of --patches and --mask that overrides what a model has stored."""
@@ -54,6 +55,14 @@ def number_or_auto(value: Any) -> float | str:
         return AUTO if value == AUTO else float(value)
     except ValueError as error:
         raise click.BadParameter(f"{value!r} is not a number or {AUTO!r}.") from error
+
+
+def number_or_missing(value: Any) -> float | str:
+    """Return a number, or the word ``missing``."""
+    try:
+        return MISSING if value == MISSING else float(value)
+    except ValueError as error:
+        raise click.BadParameter(f"{value!r} is not a number or {MISSING!r}.") from error
 
 
 def integer_or_auto(value: Any) -> int | str:

@@ -700,6 +700,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         source = as_source(X)
         checked = X if hasattr(X, "shape") else source
+        if self.missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
+            rule = "be 'nan' for patches with no_data='missing'"
+            raise ParameterError("missing", rule, self.missing, "Entries without data are unknown.")
         if self.missing != "error" or self.center != "none" or weights is not None:
             of_entries = None if weights is None else as_source(weights)
             source = ObservedSource(source, self.missing, of_entries)

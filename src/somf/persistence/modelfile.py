@@ -13,6 +13,7 @@ import numpy as np
 
 from somf.algorithm.state import State
 from somf.algorithm.state_check import MOST_COUNTED
+from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
 from somf.persistence.tensorfile import MALFORMED, SelectedRows
@@ -257,7 +258,7 @@ def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
         "stride": _sizes(given["stride"]),
         "center": given["center"],
         "scale": given["scale"],
-        "no_data": no_data if no_data is None else float(no_data),
+        "no_data": no_data if no_data in (None, MISSING) else float(no_data),
         "image_shape": (*_sizes(image_shape[:2]), *map(int, image_shape[2:])),
         "dtype": np.dtype(str(given["dtype"])).name,
         **{name: _word(given.get(name)) for name in ("path", "dataset", "mask")},

@@ -168,7 +168,7 @@ def test_the_no_data_value_of_a_file_is_used(tmp_path):
 @pytest.mark.parametrize("value", [np.nan, -1.0, 0.0])
 @pytest.mark.parametrize("image", [CUBE, CUBE[:, :, 0]], ids=["cube", "image"])
 def test_pixels_without_data_are_left_out(value, image, monkeypatch):
-    monkeypatch.setattr("somf.data.images.patches.BAND_ENTRIES", 100)
+    monkeypatch.setattr("somf.data.images.no_data.BAND_ENTRIES", 100)
     image = image.astype(float)
     image[0, 3] = image[8, 10] = value
     patches = ImagePatches(image, (2, 3), no_data=value)

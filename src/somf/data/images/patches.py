@@ -1,19 +1,26 @@
 """Patches of an image, cut out when they are needed."""
 
 import os
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from somf.data.checks import is_real
 from somf.data.images.files import files_of, open_image
+from somf.data.images.no_data import (
+    MISSING,
+    Unknown,
+    all_channels,
+    checked_mask,
+    checked_no_data,
+    pixels_with_data,
+    read_mask,
+    unknown_entries,
+)
 from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
 from somf.data.source import Source
-from somf.errors import FileRequestError, ParameterError
+from somf.errors import ParameterError
 from somf.typing import Array, Ints
-
-BAND_ENTRIES = 2**24
-"""Entries of an image that are compared at once with the value that stands for no data."""
 
 SMALL_IMAGE = 2**28
 """Bytes up to which an image is prefetched as a whole: patches overlap, and soon need all of it."""
@@ -43,9 +50,10 @@ class ImagePatches(Source):
         Whether to subtract its mean from every patch.
     scale : bool
         Whether to divide every patch by its Euclidean norm; a zero patch stays zero.
-    no_data : float, optional
+    no_data : float or "missing", optional
         The value, which may be NaN, of pixels without data; by default the one that the file
-        declares, if any. Only used without a mask.
+        declares, if any. Only used without a mask. With ``"missing"`` no patch is left out:
+        entries without data are NaN, which models with ``missing="nan"`` take as unknown.
     dataset : str, optional
         Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
     allow_external : bool
@@ -56,6 +64,8 @@ class ImagePatches(Source):
     ----------
     shape : tuple of (int, int)
         Number of patches, number of values in a patch.
+    has_missing : bool
+        Whether entries without data are NaN, rather than patches with them left out.
     patch_shape : tuple of int
         (height, width) or (height, width, channels): reshape an atom to this to show it.
     positions : ndarray of shape (n, 2)
@@ -64,6 +74,20 @@ class ImagePatches(Source):
         How patches are cut out, in plain values: ``patch_size``, ``stride``, ``center``, ``scale``,
         ``no_data``, and of the image ``image_shape``, ``dtype``, ``path`` (None for an array),
         ``dataset``, and ``mask`` (None for an array).
+
+    Notes
+    -----
+    With ``no_data="missing"`` a patch may have dead pixels, stripes or bands without data. A model
+    learns from its other entries, and `impute` fills these in. An entry has no data if any of these
+    says so:
+
+    - it is NaN;
+    - it has the value that the file declares, whatever other channels of the pixel have;
+    - `mask` is False there, which may then also have the shape of the image, for single channels;
+    - it is a masked entry of a masked array.
+
+    For another value, give ``mask=image != value``. Means and norms are those of the entries with
+    data. A patch without any is a row of NaN, whose code is zero. Rows are floating.
     """
 
     def __init__(
@@ -75,45 +99,58 @@ class ImagePatches(Source):
         center: bool = True,
         scale: bool = True,
         *,
-        no_data: float | None = None,
+        no_data: float | Literal["missing"] | None = None,
         dataset: str | None = None,
         allow_external: bool = False,
     ) -> None:
-        path = mask_path = None
+        path = mask_path = declared = None
         if isinstance(image, str | os.PathLike):
             path = os.fspath(image)
             image, declared = open_image(image, dataset, allow_external)
-            no_data = declared if no_data is None else no_data
         _check_image(image)
+        no_data = checked_no_data(declared if no_data is None else no_data)
+        self.has_missing = no_data == MISSING
         size, steps = _pair(patch_size, "patch_size"), _pair(stride, "stride")
         _check_fits(size, image)
         image, has_data = _unmasked(image)
         if isinstance(mask, str | os.PathLike):
             mask_path = os.fspath(mask)
-            mask = _read_mask(mask_path, image.shape, allow_external)
-        elif mask is None and no_data is not None:
-            mask = _has_data(image, no_data)
+            mask = read_mask(mask_path, image.shape, self.has_missing, allow_external)
         self.center, self.scale = center, scale
         self._use(image, path)
         self.patch_shape: tuple[int, ...] = (*size, *image.shape[2:])
         self.positions = _positions(image.shape, size, steps)
-        for valid in (mask, has_data):
-            if valid is not None:
-                self.positions = self.positions[_inside(valid, image.shape, self)]
+        if mask is not None:
+            mask = checked_mask(mask, image.shape, self.has_missing)
+        self._unknown: Unknown | None = None
+        if isinstance(no_data, str):
+            self._unknown = unknown_entries(image, (mask, has_data), declared)
+        else:
+            self._leave_out((mask, has_data), no_data)
         self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
-        self.dtype = _float_for(image.dtype) if center or scale else image.dtype
+        is_floating = center or scale or self.has_missing
+        self.dtype = _float_for(image.dtype) if is_floating else image.dtype
         self.geometry = {
             "patch_size": size,
             "stride": steps,
             "center": bool(center),
             "scale": bool(scale),
-            "no_data": None if no_data is None else float(no_data),
+            "no_data": no_data,
             "image_shape": tuple(image.shape),
             "dtype": image.dtype.name,
             "path": path,
             "dataset": dataset,
             "mask": mask_path,
         }
+
+    def _leave_out(self, masks: tuple[Array | None, Array | None], no_data: float | None) -> None:
+        """Leave out patches with a pixel where a mask is False or, without one, of no data."""
+        mask, has_data = masks
+        if mask is None and no_data is not None:
+            mask = pixels_with_data(self.image, no_data)
+        for valid in (mask, has_data):
+            if valid is not None:
+                self.positions = self.positions[_inside(all_channels(valid), self)]
 
     def _use(self, image: Array, path: str | None) -> None:
         """Set the image, and how it is read: from memory, or from the file that it is mapped to."""
@@ -134,7 +171,7 @@ class ImagePatches(Source):
         cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
         size = (self.patch_shape[0], self.patch_shape[1])
         at = self.positions[ids]
-        patches = cut_patches(cube, at, size, self.center, self.scale, self.dtype)
+        patches = cut_patches(cube, at, size, self.center, self.scale, self.dtype, self._unknown)
         if not self.is_in_memory:
             self._mapping.check_file()
         return patches
@@ -178,7 +215,7 @@ def _unmasked(image: Array) -> tuple[Array, Array | None]:
     """Return the values of an image, and where a masked array has data; None is everywhere."""
     if not isinstance(image, np.ma.MaskedArray):
         return image, None
-    return image.data, _all_channels(~np.ma.getmaskarray(image))
+    return image.data, ~np.ma.getmaskarray(image)
 
 
 def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
@@ -203,42 +240,8 @@ def _positions(
     return np.stack([axis.ravel() for axis in grid], axis=1)
 
 
-def _has_data(image: Array, no_data: float) -> Array:
-    """Return the pixels in which no channel has the value `no_data`, some rows at a time."""
-    mask = np.empty(image.shape[:2], dtype=bool)
-    step = max(1, BAND_ENTRIES // (image.size // image.shape[0]))
-    for top in range(0, len(image), step):
-        rows = image[top : top + step]
-        mask[top : top + step] = _all_channels(
-            ~np.isnan(rows) if np.isnan(no_data) else rows != no_data
-        )
-    return mask
-
-
-def _read_mask(path: str, image_shape: tuple[int, ...], allow_external: bool) -> Array:
-    """Return the pixels in which the image in a file is not zero."""
-    mask, _ = open_image(path, allow_external=allow_external)
-    if mask.shape != image_shape[:2] or mask.dtype.kind == "f":
-        raise FileRequestError(
-            path,
-            "mask",
-            f"hold booleans or integers of shape {image_shape[:2]} in {path!r}",
-            mask,
-            got=f"{mask.dtype} of shape {mask.shape}",
-        )
-    return np.asarray(mask != 0)
-
-
-def _all_channels(mask: Array) -> Array:
-    return mask if mask.ndim == 2 else np.asarray(mask.all(axis=2))
-
-
-def _inside(mask: Array, image_shape: tuple[int, ...], patches: ImagePatches) -> Array:
+def _inside(mask: Array, patches: ImagePatches) -> Array:
     """Return which patches hold no pixel where the mask is False."""
-    mask = np.asarray(mask)
-    if mask.dtype != np.bool_ or mask.shape != image_shape[:2]:
-        rule = f"be a boolean array of shape {image_shape[:2]}"
-        raise ParameterError("mask", rule, mask, got=f"{mask.dtype} of shape {mask.shape}")
     # Number of missing pixels in every rectangle that starts in the upper left corner.
     missing = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), dtype=np.int64)
     missing[1:, 1:] = np.cumsum(np.cumsum(~mask, axis=0), axis=1)
