@@ -41,8 +41,10 @@ def test_dense_and_sparse_samples_have_the_same_offsets():
     found = [Offsets.learn(as_source(each), np.arange(30)) for each in (dense, sparse)]
     np.testing.assert_allclose(found[0].features, found[1].features)
     rows = np.where(unknown, 0, X)
-    found[0].subtract(rows, unknown)
-    np.testing.assert_allclose(found[1].subtracted(sparse.tocsc()).toarray(), rows, atol=1e-12)
+    found[0].subtract(rows, (~unknown).astype(float))
+    sparse = sparse.tocsc()
+    left = found[1].subtracted(sparse, np.ones(sparse.nnz))
+    np.testing.assert_allclose(left.toarray(), rows, atol=1e-12)
     expected = dense - found[0].features - found[0].of_samples(dense)[:, None]
     np.testing.assert_allclose(rows, np.where(unknown, 0, expected), atol=1e-12)
 
@@ -124,3 +126,52 @@ def test_another_fit_without_offsets_forgets_them(ratings):
     model = MatrixFactorization(3, missing="absent", **RIDGE).fit(ratings[0])
     model.set_params(center="none").fit(ratings[0])
     assert not hasattr(model, "offsets_")
+
+
+def test_entries_of_weight_zero_have_no_part_in_offsets():
+    rng = np.random.default_rng(0)
+    X = 3 + rng.standard_normal((60, 8))
+    weights = (rng.random(X.shape) < 0.7).astype(float)
+    wrong = np.where(weights == 0, 1e4, X)
+    found = [
+        DictionaryLearning(3, center="both", random_state=0).fit(data, weights=weights)
+        for data in (X, wrong)
+    ]
+    np.testing.assert_allclose(found[1].offsets_, found[0].offsets_)
+    np.testing.assert_allclose(found[1].components_, found[0].components_)
+
+
+def test_repeated_entries_of_a_sparse_matrix_are_added_up():
+    rng = np.random.default_rng(0)
+    dense = np.where(rng.random((40, 10)) < 0.5, rng.random((40, 10)) + 1, 0)
+    row, column = np.nonzero(dense)
+    half = dense[row, column] / 2
+    indptr = np.searchsorted(np.repeat(row, 2), np.arange(41))
+    twice = sp.csr_array((np.repeat(half, 2), np.repeat(column, 2), indptr), shape=(40, 10))
+    params = {"missing": "absent", "center": "both", "random_state": 0, "n_epochs": 2}
+    once = DictionaryLearning(2, **params).fit(sp.csr_array(dense))
+    same = DictionaryLearning(2, **params).fit(twice)
+    np.testing.assert_allclose(same.offsets_, once.offsets_)
+    np.testing.assert_allclose(same.impute(twice), once.impute(sp.csr_array(dense)), atol=1e-12)
+
+
+def test_an_infinite_entry_is_named_before_offsets_are_learned():
+    X = np.ones((20, 5))
+    X[7, 2] = np.inf
+    with pytest.raises(somf.errors.NotFiniteError, match="row 7"):
+        DictionaryLearning(2, center="both").fit(X)
+
+
+def test_factors_that_are_not_negative_cannot_be_centred():
+    with pytest.raises(somf.errors.ParameterError, match="center"):
+        somf.NMF(2, center="both").fit(np.ones((20, 5)))
+
+
+def test_a_change_of_center_after_a_fit_is_refused(tmp_path):
+    X = np.random.default_rng(0).random((40, 5))
+    model = DictionaryLearning(2, n_epochs=1).fit(X).set_params(center="both")
+    with pytest.raises(somf.errors.ParameterError, match="center"):
+        model.save(tmp_path / "m.somf")
+    with pytest.raises(somf.errors.ParameterError, match="center"):
+        model.partial_fit(X)
+    assert model.inverse_transform(np.zeros((1, 2))).shape == (1, 5)

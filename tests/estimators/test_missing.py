@@ -323,3 +323,113 @@ def test_a_sparse_matrix_is_never_made_dense():
 def test_what_does_not_fit_together_is_an_error(X, call, error, message):
     with pytest.raises(error, match=message):
         call(X)
+
+
+@pytest.mark.parametrize("init", ["random", "array"])
+@pytest.mark.parametrize("missing", ["nan", "absent"])
+def test_features_that_are_never_known_take_nothing_from_the_ball(X, init, missing):
+    Y = holes(X, 0.2)[0]
+    Y[:, [3, 11]] = np.nan
+    init = np.random.default_rng(0).random((K, 24)) if init == "array" else init
+    model = DictionaryLearning(K, missing=missing, init=init, n_epochs=3, random_state=0)
+    model.fit(Y if missing == "nan" else absent(Y))
+    assert not model.components_[:, [3, 11]].any()
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1), 1)
+
+
+def test_weights_may_come_and_go_while_learning_continues(X):
+    Y, _ = holes(X, 0.2)
+    model, always = (DictionaryLearning(K, missing="nan", **TIGHT) for _ in range(2))
+    model.partial_fit(Y)
+    always.partial_fit(Y)
+    model.partial_fit(Y, weights=np.ones_like(X))
+    always.partial_fit(Y)
+    np.testing.assert_allclose(model.components_, always.components_, atol=1e-9)
+
+
+@pytest.mark.parametrize("dropped", ["weights", "sample_weight"])
+def test_a_checkpoint_of_a_fit_with_weights_is_not_one_without(X, tmp_path, dropped):
+    given = {"weights": np.full_like(X, 2.0), "sample_weight": np.arange(1.0, 121.0)}[dropped]
+    model = DictionaryLearning(K, checkpoint=tmp_path / "c", **TIGHT)
+    model.fit(X, **{dropped: given})
+    with pytest.raises(somf.errors.SomfError, match=f"X .{dropped}"):
+        model.fit(X)
+
+
+def test_codes_of_weighted_entries_are_those_that_the_objective_has(X):
+    weights = np.random.default_rng(0).random(X.shape)
+    model = DictionaryLearning(K, alpha=0.05, **TIGHT)
+    codes = model.fit_transform(X, weights=weights)
+    np.testing.assert_array_equal(codes, model.transform(X, weights=weights))
+    left = weights * (X - codes @ model.components_) ** 2
+    value = left.sum(axis=1) / 2 + 0.05 * np.abs(codes).sum(axis=1)
+    assert value.mean() == pytest.approx(model.objective(X, weights=weights), rel=1e-5)
+    assert model.measure(X, weights=weights).objective == pytest.approx(value.mean(), rel=1e-5)
+
+
+def test_samples_of_weight_zero_are_left_out(X):
+    wrong = np.concatenate([X, 1e3 * np.random.default_rng(0).random((60, 24))])
+    counts = np.repeat([1.0, 0.0], [120, 60])
+    model = DictionaryLearning(K, alpha="auto", **TIGHT).fit(wrong, sample_weight=counts)
+    same = DictionaryLearning(K, alpha="auto", **TIGHT).fit(X)
+    assert model.alpha_ == pytest.approx(same.alpha_, rel=0.2)
+    assert model.objective(X) < 1.3 * same.objective(X)
+    assert model.n_samples_seen_ == same.n_samples_seen_
+
+
+def test_known_entries_keep_their_precision(X):
+    Y, unknown = holes(X, 0.2)
+    model = DictionaryLearning(K, missing="nan", dtype="float32", **TIGHT).fit(Y)
+    filled = model.impute(Y)
+    assert filled.dtype == np.float64
+    np.testing.assert_array_equal(filled[~unknown], X[~unknown])
+
+
+def test_sparse_samples_are_imputed_a_bounded_number_at_a_time(monkeypatch):
+    monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 5000)
+    X = sp.random_array((300, 1000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    model = DictionaryLearning(2, missing="absent", n_epochs=1, random_state=0).fit(X)
+    sizes = []
+
+    class Rows:
+        shape, dtype = (300, 1000), np.dtype(np.float64)
+
+        def __setitem__(self, rows, values):
+            sizes.append(len(values))
+
+    model.impute(X, out=Rows())
+    assert max(sizes) == 5
+    assert sum(sizes) == 300
+
+
+def test_halves_of_the_data_have_the_stationarity_gap_of_all(X):
+    from somf.inference.stationarity import Gradient
+
+    Y, _ = holes(X, 0.2)
+    model = DictionaryLearning(K, missing="nan", **TIGHT).fit(Y)
+    with model._coding(model._source(Y), 1e-12) as (coder, chunks):
+        (chunk,) = chunks
+        whole, half = Gradient(coder), Gradient(coder)
+        whole.add(chunk)
+
+        class Twice:
+            def any(self, flag):
+                return True
+
+            def sum(self, *arrays):
+                return tuple(2 * array for array in arrays)
+
+            def total(self, number):
+                return (2 * number,)
+
+        half.add(chunk)
+        half.add_ranks(Twice())
+        ball = model._config().ball
+        assert half.stationarity_gap(ball) == pytest.approx(whole.stationarity_gap(ball))
+
+
+def test_averaged_codes_of_blocks_are_close_to_those_without_the_option(X):
+    params = TIGHT | {"reduction": 2, "code_estimator": "averaged", "n_epochs": 4}
+    plain = DictionaryLearning(K, **params).fit(X)
+    model = DictionaryLearning(K, missing="nan", **params).fit(X)
+    assert model.objective(X) == pytest.approx(plain.objective(X), rel=0.05)

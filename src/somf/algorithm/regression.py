@@ -42,7 +42,8 @@ class Quadratic:
 
     def objective(self, code: Array, penalty: CodePenalty) -> Array:
         """Return ½‖x‖² + ½αᵀGα − αᵀβ + λΩ(α) of codes."""
-        G_code = (code[:, None] @ self.grams)[:, 0]
+        is_shared = len(self.grams) == 1
+        G_code = code @ self.grams[0] if is_shared else (code[:, None] @ self.grams)[:, 0]
         smooth = self.sq_norm / 2 + (code * (G_code / 2 - self.beta)).sum(axis=1)
         objective: Array = smooth + penalty.value(code)
         return objective

@@ -31,6 +31,11 @@ class DataOptions:
     allow_external: bool | None = None
 
     @classmethod
+    def found_in(cls, options: dict[str, Any]) -> "DataOptions":
+        """Return the options of a command that are about data."""
+        return cls(**{name: options[name] for name in vars(cls())})
+
+    @classmethod
     def taken_from(cls, options: dict[str, Any]) -> "DataOptions":
         """Return the options of a command that are about data, and remove them from the others."""
         return cls(**{name: options.pop(name) for name in vars(cls())})
@@ -57,6 +62,15 @@ raw_dtype_option = click.option(
 
 allow_external_option = option_for("allow_external", open_source)
 """The option --allow-external."""
+
+
+weights_option = click.option(
+    "--weights",
+    metavar="FILE",
+    help="How much each entry of DATA counts: a matrix, or with --patches an image, of the same "
+    "shape.",
+)
+"""The option --weights."""
 
 
 def data_options(default: str | None = None) -> Callable[[Function], Function]:

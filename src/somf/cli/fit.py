@@ -11,10 +11,10 @@ from somf.algorithm.config import AUTO
 from somf.cli.command import command
 from somf.cli.config_file import config_option, from_config, write_config
 from somf.cli.console import Console, console_options
-from somf.cli.data_options import DataOptions, data_options
+from somf.cli.data_options import DataOptions, data_options, weights_option
 from somf.cli.errors import naming_files
 from somf.cli.estimator import CENTER, PYTHON_ONLY, estimator_for, estimator_options
-from somf.cli.open_data import expand_patterns, open_data
+from somf.cli.open_data import expand_patterns, open_data, open_weights
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
 from somf.cli.workers import start_workers, workers_option
@@ -40,11 +40,7 @@ from somf.kernels.cpu.threads import thread_count
     help="The validation set, on which the objective is measured: a fraction of the samples, which "
     "are then left out of the fit, or a file.",
 )
-@click.option(
-    "--weights",
-    metavar="FILE",
-    help="How much each entry of DATA counts: a matrix of the same shape.",
-)
+@weights_option
 @click.option(
     "--sample-weight", metavar="FILE", help="How much each sample counts: a .npy file of numbers."
 )
@@ -101,7 +97,7 @@ def fit(
         estimator.fit(
             source,
             validation=held_out,
-            weights=None if weights is None else open_data([weights], reading),
+            weights=open_weights(weights, reading),
             sample_weight=None if sample_weight is None else map_npy(sample_weight),
         )
     if not is_first:  # rank 0 writes for all

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -56,6 +57,27 @@ def open_data(
     if len(paths) > 1:
         raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
     return _open_patches(paths[0], options, geometry or {})
+
+
+def open_weights(
+    path: str | None, options: DataOptions, model: MatrixFactorization | None = None
+) -> Source | None:
+    """Open the weights of entries; those of patches are cut out, and not normalised.
+
+    Parameters
+    ----------
+    path : str or None
+    options : DataOptions
+        How the samples are read.
+    model : MatrixFactorization, optional
+        See `open_data`.
+    """
+    if path is None:
+        return None
+    is_image = getattr(model, "patches_", None) is not None and kind_of(path) in READERS
+    if options.patches != NONE and (options.patches is not None or is_image):
+        options = replace(options, center=False, scale=False, no_data=None, mask=None)
+    return open_data([path], options, model)
 
 
 def _check_not_given(options: DataOptions, names: Sequence[str], reason: str) -> None:

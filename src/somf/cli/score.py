@@ -6,7 +6,9 @@ import click
 
 from somf.cli.command import command
 from somf.cli.console import Console, console_options
+from somf.cli.data_options import DataOptions, weights_option
 from somf.cli.errors import naming_files
+from somf.cli.open_data import open_weights
 from somf.cli.open_model import model_and_data_arguments, open_model_and_data
 
 
@@ -19,17 +21,27 @@ from somf.cli.open_model import model_and_data_arguments, open_model_and_data
     is_flag=True,
     help="Compute also the stationarity gap. This needs more precise codes, and more time.",
 )
+@weights_option
 @console_options
 @model_and_data_arguments(needs_data=True)
-def score(model: str, data: tuple[str, ...], gap: bool, console: Console, **options: Any) -> None:
+def score(
+    model: str,
+    data: tuple[str, ...],
+    weights: str | None,
+    gap: bool,
+    console: Console,
+    **options: Any,
+) -> None:
     """Measure how well MODEL explains DATA, and with how many atoms.
 
     The objective is what a fit minimises, as a mean over the samples: lower is better. The
     stationarity gap is how far the atoms are from a stationary point of the objective on DATA.
     """
+    reading = DataOptions.found_in(options)
     estimator, source = open_model_and_data(model, data, console, options)
+    counts = open_weights(weights, reading, estimator)
     with naming_files(data, source):
-        found = estimator.measure(source, with_gap=gap)
+        found = estimator.measure(source, weights=counts, with_gap=gap)
     n_atoms = len(found.usage)
     console.print_facts(
         {

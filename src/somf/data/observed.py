@@ -13,6 +13,9 @@ from somf.kernels import kernels_for
 from somf.kernels.observed import Observed
 from somf.typing import Array, Ints, Rows
 
+DENSE_SHARE = 0.25
+"""The share of deviating entries from which on BLAS is faster on all than a loop over them."""
+
 SAMPLED_ROWS = 32
 """Rows that tell whether most entries are known, at most."""
 
@@ -35,7 +38,9 @@ class ObservedSource(Source):
     Attributes
     ----------
     base_weight : int
-        What most weights are: 1 if most entries are known, and else 0 (see `Observed`).
+        1 if most entries of some rows are known and have no weights, else 0 (see `Observed`).
+    known_share : float
+        Which part of the entries is known, as some rows tell.
     offsets : Offsets or None
         What to subtract from known entries.
 
@@ -73,15 +78,17 @@ class ObservedSource(Source):
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
         self.reads_in_parallel = source.reads_in_parallel
         self.files = source.files + (() if weights is None else weights.files)
+        self.known_share = 1.0 if missing == "error" else self._known_share()
         if weights is None and not source.is_sparse:
-            self.base_weight = int(missing == "error" or self._known_share() >= 0.5)
+            self.base_weight = int(self.known_share >= 0.5)
 
     def _known_share(self) -> float:
         """Return which part of the entries of some rows is known."""
-        n = self.shape[0]
+        n, p = self.shape
         count = max(1, min(SAMPLED_ROWS, n, int(SAMPLED_ENTRIES / self.entries_per_row)))
         rows = self.source.rows(np.linspace(0, n - 1, count).astype(np.int64))
-        return 1.0 - float(np.isnan(rows).mean())
+        n_known = rows.size - np.isnan(rows).sum() if isinstance(rows, np.ndarray) else rows.nnz
+        return float(n_known) / (count * p)
 
     @property
     def entries_per_row(self) -> float:
@@ -156,31 +163,37 @@ class ObservedLoader(Loader):
         unknown = np.isnan(rows) if self.source.missing == "nan" else np.zeros(shape, dtype=bool)
         rows[unknown] = 0
         self._check(rows, rows, ids)
-        if self._offsets is not None:
-            self._offsets.subtract(rows, unknown)
+        weights: Any = (~unknown).astype(self.dtype)
         if self._weights is not None:
-            weights: Any = self._weights.load(ids)
-            _check_weights(weights, ids)
-            weights[unknown] = 0
-            return Observed(weights * rows, np.sqrt(weights) * rows, weights, 0)
+            weights *= _checked(self._weights.load(ids), ids)
+        if self._offsets is not None:
+            self._offsets.subtract(rows, weights)
         base = self.source.base_weight
-        deviations = (
-            _entries(unknown, -1, self.dtype) if base else _entries(~unknown, 1, self.dtype)
-        )
-        return Observed(rows, rows, deviations, base)
+        if self._weights is None:
+            return Observed(rows, rows, self._deviations(unknown), base)
+        return Observed(weights * rows, np.sqrt(weights) * rows, weights - base, base)
+
+    def _deviations(self, unknown: Array) -> Any:
+        """Return what weights of zero and one differ from the base, sparse if there is little."""
+        base = self.source.base_weight
+        if min(self.source.known_share, 1 - self.source.known_share) > DENSE_SHARE:
+            return (~unknown).astype(self.dtype) - self.dtype.type(base)
+        return _entries(unknown if base else ~unknown, -1 if base else 1, self.dtype)
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
         """Return the entries that are stored, zeros among them, and their weights."""
         rows: Any = super()._sparse(ids, X, positions)
+        weights: Any = _with_entries(rows, np.ones_like(rows.data))
+        if self._weights is not None:
+            weights = self._weights.load(ids)
+            for a, b in ((rows.indptr, weights.indptr), (rows.indices, weights.indices)):
+                if not np.array_equal(a, b):
+                    raise DataError("weights must have the same entries stored as X, got others.")
+            _checked(weights.data, ids)
         if self._offsets is not None:
-            rows = self._offsets.subtracted(rows)
+            rows = self._offsets.subtracted(rows, weights.data)
         if self._weights is None:
-            return Observed(rows, rows, _with_entries(rows, np.ones_like(rows.data)), 0)
-        weights: Any = self._weights.load(ids)
-        for a, b in ((rows.indptr, weights.indptr), (rows.indices, weights.indices)):
-            if not np.array_equal(a, b):
-                raise DataError("weights must have the same entries stored as X, got others.")
-        _check_weights(weights.data, ids)
+            return Observed(rows, rows, weights, 0)
         values = _with_entries(rows, weights.data * rows.data)
         return Observed(values, _with_entries(rows, np.sqrt(weights.data) * rows.data), weights, 0)
 
@@ -199,8 +212,10 @@ def _with_entries(X: sp.csc_array, data: Array) -> sp.csc_array:
     return sp.csc_array((data, X.indices, X.indptr), shape=X.shape)
 
 
-def _check_weights(weights: Array, ids: Ints) -> None:
+def _checked(weights: Any, ids: Ints) -> Any:
+    """Return weights of entries after a check."""
     if weights.min(initial=0) < 0:
         raise DataError(
             f"weights must not be negative, got one in rows {ids.min()} to {ids.max()}."
         )
+    return weights

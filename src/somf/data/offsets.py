@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.source import Source
-from somf.typing import Array, Ints, Matrix, Rows
+from somf.errors import NotFiniteError
+from somf.typing import Array, Ints, Rows
 
 SHRINKAGE = 10.0
 """Entries of offset zero that every sample and every feature has in addition to its own."""
@@ -30,79 +31,124 @@ class Offsets:
 
     features: Array
 
-    def subtract(self, rows: Array, unknown: Array) -> None:
+    def subtract(self, rows: Array, weights: Array) -> None:
         """Subtract all offsets from dense samples.
 
         Parameters
         ----------
         rows : ndarray of shape (b, p), overwritten
             With zeros where they are unknown.
-        unknown : ndarray of bool of shape (b, p)
+        weights : ndarray of shape (b, p)
+            Zero where they are unknown.
         """
         rows -= self.features
-        rows[unknown] = 0
-        counts = (~unknown).sum(axis=1) + SHRINKAGE
-        rows -= (rows.sum(axis=1) / counts).astype(rows.dtype)[:, None]
-        rows[unknown] = 0
+        of_samples = (weights * rows).sum(axis=1) / (weights.sum(axis=1) + SHRINKAGE)
+        rows -= of_samples.astype(rows.dtype)[:, None]
+        rows[weights == 0] = 0
 
-    def subtracted(self, X: sp.csc_array) -> sp.csc_array:
-        """Return sparse samples without offsets, entries that are not stored being unknown."""
+    def subtracted(self, X: sp.csc_array, weights: Array) -> sp.csc_array:
+        """Return sparse samples without offsets, entries that are not stored being unknown.
+
+        Parameters
+        ----------
+        X : csc_array of shape (b, p)
+        weights : ndarray
+            Of the stored entries.
+        """
         data = X.data - np.repeat(self.features, np.diff(X.indptr)).astype(X.dtype)
-        counts = np.bincount(X.indices, minlength=X.shape[0]) + SHRINKAGE
-        of_samples = np.bincount(X.indices, data, minlength=X.shape[0]) / counts
+        of_samples = _shrunken_means(X.indices, data, weights, X.shape[0])
         data -= of_samples[X.indices].astype(X.dtype)
         return sp.csc_array((data, X.indices, X.indptr), shape=X.shape)
 
-    def of_samples(self, rows: Rows) -> Array:
+    def of_samples(self, rows: Rows, weights: Rows | None = None) -> Array:
         """Return aᵢ of samples as a source returns them.
 
         Parameters
         ----------
         rows : ndarray, with NaN where it is unknown, or csr_array of shape (b, p)
+        weights : ndarray or csr_array of shape (b, p), optional
+            How much each entry counts.
 
         Returns
         -------
         offsets : ndarray of shape (b,)
         """
-        samples, features, entries = known_entries(rows)
-        counts = np.bincount(samples, minlength=rows.shape[0]) + SHRINKAGE
-        left = entries - self.features[features]
-        return np.asarray(np.bincount(samples, left, minlength=rows.shape[0]) / counts)
+        samples, features, entries, counts = known_entries(rows, weights)
+        return _shrunken_means(samples, entries - self.features[features], counts, rows.shape[0])
 
     @classmethod
-    def learn(cls, source: Source, ids: Ints) -> "Offsets":
+    def learn(cls, source: Source, ids: Ints, weights: Source | None = None) -> "Offsets":
         """Return the offsets of features, from all known entries of some samples.
 
         Parameters
         ----------
         source : Source
         ids : ndarray of int
+        weights : Source, optional
+            How much each entry counts.
+
+        Raises
+        ------
+        NotFiniteError
+            If an entry is infinite.
         """
         p = source.shape[1]
         size = max(1, int(ENTRIES_AT_ONCE / source.entries_per_row))
         chunks = np.split(ids, range(size, len(ids), size))
-        total, count = 0.0, 0
+        total, count = 0.0, 0.0
         for chunk in chunks:
-            _, _, entries = known_entries(source.rows(chunk))
-            total, count = total + float(entries.sum(dtype=np.float64)), count + len(entries)
-        mean = total / max(count, 1)
+            samples, _, entries, counts = _read(source, chunk, weights)
+            if not np.isfinite(entries).all():
+                row = int(chunk[samples[~np.isfinite(entries)][0]])
+                raise NotFiniteError(f"X must be finite, got infinity in row {row}.", "X", row)
+            total, count = total + float(counts @ entries), count + float(counts.sum())
+        mean = total / count if count > 0 else 0.0
         offsets = cls(np.full(p, mean))
         for _ in range(N_SWEEPS):
-            sums, counts = np.zeros(p), np.full(p, SHRINKAGE)
+            sums, total_counts = np.zeros(p), np.full(p, SHRINKAGE)
             for chunk in chunks:
-                rows = source.rows(chunk)
-                samples, features, entries = known_entries(rows)
-                left = entries - mean - offsets.of_samples(rows)[samples]
-                sums += np.bincount(features, left, minlength=p)
-                counts += np.bincount(features, minlength=p)
-            offsets = cls(mean + sums / counts)
+                samples, features, entries, counts = _read(source, chunk, weights)
+                left = entries - offsets.features[features]
+                of_samples = _shrunken_means(samples, left, counts, len(chunk))
+                sums += np.bincount(
+                    features, counts * (entries - mean - of_samples[samples]), minlength=p
+                )
+                total_counts += np.bincount(features, counts, minlength=p)
+            offsets = cls(mean + sums / total_counts)
         return offsets
 
 
-def known_entries(rows: Rows | Matrix) -> tuple[Ints, Ints, Array]:
-    """Return the samples, the features and the values of known entries."""
+def _read(source: Source, ids: Ints, weights: Source | None) -> tuple[Ints, Ints, Array, Array]:
+    return known_entries(source.rows(ids), None if weights is None else weights.rows(ids))
+
+
+def _shrunken_means(samples: Ints, entries: Array, counts: Array, n_samples: int) -> Array:
+    """Return the weighted mean of the entries of every sample, with some zeros among them."""
+    sums = np.bincount(samples, counts * entries, minlength=n_samples)
+    return np.asarray(sums / (np.bincount(samples, counts, minlength=n_samples) + SHRINKAGE))
+
+
+def known_entries(rows: Rows, weights: Rows | None = None) -> tuple[Ints, Ints, Array, Array]:
+    """Return the samples, the features, the values and the weights of known entries.
+
+    Parameters
+    ----------
+    rows : ndarray, with NaN where it is unknown, or csr_array of shape (b, p)
+    weights : ndarray or csr_array of shape (b, p), optional
+        With the same entries stored. By default ones.
+    """
     if isinstance(rows, np.ndarray):
         samples, features = np.nonzero(~np.isnan(rows))
-        return samples, features, rows[samples, features]
-    stored = rows.tocoo()
-    return stored.row, stored.col, stored.data
+        entries = rows[samples, features].astype(np.float64)
+        counts = np.ones(len(entries)) if weights is None else weights[samples, features]
+        return samples, features, entries, np.asarray(counts, dtype=np.float64)
+    stored = _summed(rows)
+    counts = np.ones(len(stored.data)) if weights is None else _summed(weights).data
+    return stored.row, stored.col, stored.data.astype(np.float64), counts.astype(np.float64)
+
+
+def _summed(rows: sp.csr_array) -> sp.coo_array:
+    """Return sparse rows with repeated entries added up."""
+    rows = rows.copy()
+    rows.sum_duplicates()
+    return rows.tocoo()

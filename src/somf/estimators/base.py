@@ -62,6 +62,9 @@ CODE_TOL = 1e-6
 Ranks: TypeAlias = Literal["share", "own", "off"]
 """What a process does that is one of several: share X, bring its own rows, or work alone."""
 
+LEAST_WEIGHT = 1e-10
+"""The smallest weight of a sample that is not zero; one over it is the largest."""
+
 GAP_TOL = 1e-12
 """Default relative duality gap of the codes behind a stationarity gap."""
 
@@ -115,7 +118,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         of the beginning are forgotten. It remembers more when the objective stops improving.
     batch_size : int or "auto", default="auto"
         Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
-        1,024 on a GPU), with at least ten iterations in an epoch.
+        1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
+        is known (see `missing`), it is larger by as much.
     n_epochs : int, default=100
         Passes of `fit` over the data, at most.
     tol : float, default=2e-4
@@ -133,12 +137,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     missing : {"error", "nan", "absent"}, default="error"
         Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
         are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
-        zeros. A fit then needs ``n_features * n_components**2`` numbers, and works in one process.
+        zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
+        ``n_samples * n_components**2``), and works in one process.
     center : {"none", "both"}, default="none"
         With ``"both"``, the mean of all known entries and the offsets of samples and of features
         are subtracted before codes are computed, and added by `impute`. The offsets of features
-        are found in a few passes over the data before the fit, those of a sample from its own
-        entries; both are shrunk like averages with ten more entries of offset zero.
+        are found in three passes over the data before the fit (by `partial_fit`, on the samples of
+        its first call), those of a sample from its own entries; both are shrunk like averages with
+        ten more entries of offset zero. Not for non-negative problems.
     positive_code : bool, default=False
         Whether codes must be non-negative.
     positive_atoms : bool, default=False
@@ -295,12 +301,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), optional
-            How much each sample counts: two copies of a sample count like one of weight 2. By
-            default all count the same.
+            How much each sample counts for the atoms: two copies of a sample count like one of
+            weight 2, and samples of weight zero are left out. Initial atoms, ``alpha="auto"`` and
+            `tol` look at all others in the same way. By default all count the same.
         weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
                 optional
             How much each entry of X counts, such as one over its variance. Those of a sparse X
-            (with ``missing="absent"``) must have the same entries stored.
+            (with ``missing="absent"``) must have the same entries stored. Other validation data has
+            no weights.
         validation : float or array-like, sparse matrix, path or Source, optional
             Data on which the objective is measured for `history_`: a fraction of the samples of
             X, which are then not learned from, or other samples.
@@ -396,7 +404,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Names of the samples, by which they are recognised when they come again; `fit` uses row
             numbers. Samples without a name count as new and are not remembered.
         sample_weight, weights : optional
-            How much samples, and entries of X, count; see `fit`.
+            How much samples, and entries of X, count; see `fit`. A sample that comes again, by its
+            name, must have the weights that it had.
 
         Returns
         -------
@@ -417,8 +426,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._check_features(X)
             self._check_can_continue(config)
             if config.has_weights != self._fitted_config.has_weights:
-                rule = "be given always or never, and missing stay, while learning continues"
-                raise ParameterError("weights", rule, weights, "Call fit to start again.")
+                rule = "be given in all calls or in none, unless missing is 'nan' or 'absent'"
+                raise ParameterError(
+                    "weights", rule, weights, "Call fit to start again.", got="another"
+                )
         ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
 
         def adopt(config: TrainingConfig, state: State) -> None:
@@ -490,6 +501,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "This model was loaded without its state, or fitted by several ranks, so it cannot "
                 "continue to learn. Save it with save(path, state=True), or call fit."
             )
+        if (self.center == "both") != hasattr(self, "offsets_"):
+            rule = "stay what it was while learning continues"
+            raise ParameterError("center", rule, self.center, "Call fit to start again.")
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
             now, then = getattr(config, name), getattr(self._fitted_config, name)
             if now != then:
@@ -498,8 +512,31 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # Using what was learned
 
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit, and return the codes of the samples of the fit; see `fit` and `transform`.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        y : None
+            Ignored.
+        **fit_params : object
+            For `fit`; `weights` also for `transform`.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, y, **fit_params).transform(X, weights=fit_params.get("weights"))
+
     def transform(
-        self, X: Any, out: Any = None, *, sparse: bool = False, ranks: Ranks = "off"
+        self,
+        X: Any,
+        out: Any = None,
+        *,
+        weights: Any = None,
+        sparse: bool = False,
+        ranks: Ranks = "off",
     ) -> Any:
         """Return the codes of samples on the learned atoms, computed and written in chunks.
 
@@ -510,6 +547,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Where to write the codes: an array, a memory map, anything else that takes slices of
             rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which must not exist
             yet, and appears under its name when it is complete.
+        weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
+                optional
+            How much each entry of X counts; see `fit`.
         sparse : bool, default=False
             Whether to return a CSR array, so that codes with few non-zeros take little memory.
         ranks : {"off", "share", "own"}, default="off"
@@ -523,7 +563,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
             was given as `out`, or, for a file, the memory map or Zarr array that it is.
         """
-        source = self._source(X)
+        source = self._source(X, weights)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
@@ -537,7 +577,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 codes.append(to_host(chunk.code))
         return codes.rows
 
-    def impute(self, X: Any, out: Any = None) -> Any:
+    def impute(self, X: Any, out: Any = None, *, weights: Any = None) -> Any:
         """Return X with its unknown entries filled in, computed and written in chunks.
 
         Parameters
@@ -546,25 +586,28 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             With unknown entries as `missing` says.
         out : array-like of shape (n_samples, n_features) or path-like, optional
             Where to write the result; see `transform`.
+        weights : optional
+            How much each entry of X counts; see `fit`.
 
         Returns
         -------
         filled : ndarray of shape (n_samples, n_features)
-            Known entries as they are; unknown ones from the codes of what is known, as in
-            ``inverse_transform(transform(X))``. For a file, what `transform` returns for one.
+            Known entries as they are; unknown ones from the codes of what is known, and from all
+            offsets with ``center="both"``. For a file, what `transform` returns for one.
         """
         if self.missing == "error":
             raise ParameterError("missing", "be 'nan' or 'absent' to impute", self.missing)
-        source = self._source(X)
+        source = self._source(X, weights)
+        dtype = np.result_type(source.dtype, self.components_.dtype)
         with (
-            self._coding(source, CODE_TOL) as (_, chunks),
-            codes_into(out, source.shape, self.components_.dtype, sparse=False) as filled,
+            self._coding(source, CODE_TOL, entries_per_row=source.shape[1]) as (_, chunks),
+            codes_into(out, source.shape, dtype, sparse=False) as filled,
         ):
             at = 0
             for chunk in chunks:
                 ids = np.arange(at, at + len(chunk.objective))
                 predicted = to_host(chunk.code) @ self.components_
-                filled.append(filled_in(source, ids, predicted))
+                filled.append(filled_in(source, ids, predicted.astype(dtype, copy=False)))
                 at += len(ids)
         return filled.rows
 
@@ -589,7 +632,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             rule = f"have shape (n_samples, {len(self.components_)})"
             raise ParameterError("codes", rule, X, got=str(codes.shape))
         samples = np.asarray(codes @ self.components_)
-        return samples + self.offsets_.astype(samples.dtype) if self.center == "both" else samples
+        if hasattr(self, "offsets_"):
+            samples += self.offsets_.astype(samples.dtype)
+        return samples
 
     def objective(
         self,
@@ -618,9 +663,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         objective : float
             Of the samples of all ranks, the same on each of them.
         """
-        with self._coding_on_ranks(X, tol, ranks, weights) as (_, chunks, communicator, own):
-            counts = _checked_weights(sample_weight, self._source(X).shape[0])
-            return mean_objective(chunks, communicator, None if counts is None else counts[own])
+        with self._coding_on_ranks(X, tol, ranks, weights, sample_weight) as coding:
+            _, chunks, communicator, counts = coding
+            return mean_objective(chunks, communicator, counts)
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002 (scikit-learn)
         """Return minus the objective: higher is better.
@@ -668,20 +713,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         gap : float
             Of the samples of all ranks, the same on each of them.
         """
-        with self._coding_on_ranks(X, tol, ranks, weights) as (coder, chunks, communicator, own):
+        with self._coding_on_ranks(X, tol, ranks, weights, sample_weight) as coding:
+            coder, chunks, communicator, counts = coding
             gradient = Gradient(coder)
-            counts = _checked_weights(sample_weight, self._source(X).shape[0])
-            for chunk, part in with_weights(chunks, None if counts is None else counts[own]):
+            for chunk, part in with_weights(chunks, counts):
                 gradient.add(chunk, None if part is None else coder.on_device(part))
             gradient.add_ranks(communicator)
             return gradient.stationarity_gap(self._config().ball)
 
-    def measure(self, X: Any, *, with_gap: bool = True) -> Measurement:
+    def measure(self, X: Any, *, weights: Any = None, with_gap: bool = True) -> Measurement:
         """Measure objective, density, use of atoms and stationarity gap in one pass over samples.
 
         Parameters
         ----------
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        weights : optional
+            How much each entry of X counts; see `fit`.
         with_gap : bool, default=True
             Whether to measure the stationarity gap, for which codes are solved more precisely.
 
@@ -690,7 +737,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         measurement : Measurement
             With `objective`, `stationarity_gap`, `density`, `usage`, `n_unused` and more.
         """
-        with self._coding(self._source(X), GAP_TOL if with_gap else CODE_TOL) as (coder, chunks):
+        source, tol = self._source(X, weights), GAP_TOL if with_gap else CODE_TOL
+        with self._coding(source, tol) as (coder, chunks):
             return measure(coder, chunks, self._config().ball, with_gap)
 
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
@@ -729,21 +777,25 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     @contextmanager
     def _coding_on_ranks(
-        self, X: Any, tol: float, ranks: str, weights: Any
-    ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator, Ints]]:
-        """Give a coder, the samples of this rank coded by it, the communicator, and their rows."""
+        self, X: Any, tol: float, ranks: str, weights: Any, sample_weight: Any
+    ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator, Array | None]]:
+        """Give a coder, the samples of this rank coded by it, the communicator, and weights."""
         source, communicator = self._source(X, weights), self._communicator(ranks)
+        counts = _checked_weights(sample_weight, source.shape[0])
         with communicator.reporting():
             rows = divide(source, ranks == "own", communicator)
             own = rows.own - rows.origin
             with self._coding(source, tol, own) as (coder, chunks):
-                yield coder, chunks, communicator, own
+                yield coder, chunks, communicator, None if counts is None else counts[own]
 
     @contextmanager
     def _coding(
-        self, source: Source, tol: float, ids: Ints | None = None
+        self, source: Source, tol: float, ids: Ints | None = None, entries_per_row: int = 0
     ) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
-        """Give a coder, and samples of a source, by default all, coded by it."""
+        """Give a coder, and samples of a source, by default all, coded by it.
+
+        The caller is going to hold so many entries for every sample.
+        """
         ids = np.arange(source.shape[0]) if ids is None else ids
         config = self._config()
         learned = LearnedDictionary(
@@ -758,7 +810,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             begin = perf_counter()
 
             def chunks() -> Iterator[CodedChunk]:
-                for chunk in coder.chunks(loader, ids):
+                for chunk in coder.chunks(loader, ids, entries_per_row):
                     yield chunk
                     progress.n_samples_seen += len(chunk.objective)
                     progress.compute_seconds = perf_counter() - begin
@@ -791,6 +843,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.n_components != len(self.components_):
             rule = f"be that of the fit, {len(self.components_)}, to save it"
             raise ParameterError("n_components", rule, self.n_components)
+        if (self.center == "both") != hasattr(self, "offsets_"):
+            raise ParameterError("center", "be that of the fit, to save it", self.center)
         if state:
             self._check_can_continue(self._config().for_features(self.n_features_in_))
         modelfile.save(
@@ -879,9 +933,14 @@ def _checked_weights(sample_weight: Any, n_samples: int) -> Array | None:
     if weights.shape != (n_samples,):
         rule = f"have one entry per sample ({n_samples})"
         raise ParameterError("sample_weight", rule, sample_weight, got=f"shape {weights.shape}")
-    if not (np.isfinite(weights).all() and weights.min() >= 0 and weights.max() > 0):
+    if not (weights.min() >= 0 and weights.max() > 0):
         rule = "be finite, not negative, and not all zero"
-        raise ParameterError("sample_weight", rule, sample_weight)
+        raise ParameterError("sample_weight", rule, sample_weight, got=f"{weights.min()}")
+    used = weights[weights > 0]
+    if not LEAST_WEIGHT <= used.min() <= used.max() <= 1 / LEAST_WEIGHT:
+        rule = f"be zero, or between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}"
+        got = f"from {used.min():g} to {used.max():g}"
+        raise ParameterError("sample_weight", rule, sample_weight, got=got)
     return weights
 
 

@@ -61,6 +61,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
     """
     p = params
     _check_seed(p)
+    _check_center(p)
     return TrainingConfig(
         n_components=_integer(p, "n_components", 1),
         penalty=CodePenalty(
@@ -206,6 +207,13 @@ def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
         if value in (dtype, dtype.type, dtype.name):
             return dtype
     raise ParameterError("dtype", "be None, float32 or float64", value)
+
+
+def _check_center(params: Mapping[str, Any]) -> None:
+    if params["center"] == "both" and params["positive_code"] and params["positive_atoms"]:
+        raise ParameterError(
+            "center", "be 'none' where codes and atoms are not negative", params["center"]
+        )
 
 
 def _check_seed(params: Mapping[str, Any]) -> None:

@@ -102,11 +102,20 @@ class Coder:
         on_device: Any = self.kernels.to_device(numbers.astype(dtype))
         return on_device  # type: ignore[no-any-return] # an array of the device
 
-    def chunks(self, loader: Loader, ids: Ints) -> Iterator[CodedChunk]:
-        """Yield the given samples with their codes, in order, a bounded number at a time."""
+    def chunks(self, loader: Loader, ids: Ints, entries_per_row: int = 0) -> Iterator[CodedChunk]:
+        """Yield the given samples with their codes, in order, a bounded number at a time.
+
+        Parameters
+        ----------
+        loader : Loader
+        ids : ndarray of int
+        entries_per_row : int
+            Entries that the caller is going to hold for every sample, besides its code.
+        """
         k = len(self.G)
         has_own_grams = isinstance(loader.source, ObservedSource)
-        for X in loader.chunks(ids, k * k if has_own_grams else k):
+        per_row = max(k * k if has_own_grams else k, entries_per_row)
+        for X in loader.chunks(ids, per_row):
             yield CodedChunk(X, *self.code(X))
 
     def objective(self, loader: Loader, ids: Ints, communicator: Communicator = ALONE) -> float:

@@ -25,8 +25,9 @@ def filled_in(source: Source, ids: Ints, predicted: Array) -> Array:
     assert isinstance(source, ObservedSource)
     rows = source.rows(ids)
     if source.offsets is not None:
-        of_samples = source.offsets.of_samples(rows)
+        weights = None if source.weights is None else source.weights.rows(ids)
+        of_samples = source.offsets.of_samples(rows, weights)
         predicted += (source.offsets.features + of_samples[:, None]).astype(predicted.dtype)
-    samples, features, entries = known_entries(rows)
+    samples, features, entries, _ = known_entries(rows)
     predicted[samples, features] = entries
     return np.asarray(predicted)

@@ -47,15 +47,21 @@ class Gradient:
             self.kernels.accumulate(self.B, X, share, 1.0)
             self.kernels.accumulate(self.C, code, share, 1.0)
             return
-        if self.C_by_feature is None:
-            p, k = self.D.shape
-            self.C_by_feature = self.kernels.zeros((p, k * k), self.D)
+        self.C_by_feature = self._by_feature()
         self.kernels.accumulate(self.B, X.values, share, 1.0)
         self.kernels.accumulate(self.C, code, X.base * share, 1.0)
         self.kernels.accumulate(self.C_by_feature, X.deviations, products(code, share), 1.0)
 
+    def _by_feature(self) -> Array:
+        p, k = self.D.shape
+        if self.C_by_feature is None:
+            return self.kernels.zeros((p, k * k), self.D)
+        return self.C_by_feature
+
     def add_ranks(self, communicator: Communicator) -> None:
         """Add the samples of all other ranks."""
+        if communicator.any(self.C_by_feature is not None):
+            (self.C_by_feature,) = communicator.sum(self._by_feature())
         self.B, self.C = communicator.sum(self.B, self.C)
         self.n_samples = communicator.total(self.n_samples)[0]
 

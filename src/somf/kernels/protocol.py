@@ -347,7 +347,8 @@ class Kernels(Protocol):
 
         For j = 1 … k: dⱼ = the minimum over ‖·‖ ≤ budgetⱼ of Σ_f ½ c_f d_f² − u_f d_f, with
         c_f = (C_f)ⱼⱼ and u_f = c_f d_fⱼ + (b_fⱼ − (D C_f)_fⱼ). Features with c_f at or below
-        `smallest_curvatures` stay as they are.
+        `smallest_curvatures`, of which nothing is known, become zero. An atom that has no other
+        features stays as it is.
 
         Parameters
         ----------

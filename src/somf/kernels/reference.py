@@ -175,9 +175,10 @@ def update_atoms_by_feature(
     for j in range(k):
         c, floor = matrices[:, j, j], floors[j]
         u = c * D[S, j] + B[S, j] - (matrices[:, j] * D[S]).sum(axis=1)
-        known, unknown = S[c > floor], S[c <= floor]
-        left = float(budget[j] - ball.norm(D[unknown, j, None])[0])
-        D[known, j] = ball.weighted_minimum(u[c > floor], c[c > floor], left)
+        known = c > floor
+        if known.any():
+            D[S, j] = 0
+            D[S[known], j] = ball.weighted_minimum(u[known], c[known], float(budget[j]))
 
 
 def update_part(

@@ -37,6 +37,9 @@ LARGEST_ENTRY = 1e6
 Atoms of a fit have norms up to one. With entries up to this one, products do not overflow.
 """
 
+LARGEST_OFFSET = 1e15
+"""The largest offset that is read; squares of such numbers do not overflow in single precision."""
+
 COLUMNS = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
 """The columns that every history with records has."""
 
@@ -245,8 +248,8 @@ def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int)
         return None
     if offsets.shape != (n_features,) or offsets.dtype != np.float64:
         raise ValueError("its offsets are not numbers for its features")
-    if not np.isfinite(offsets).all():
-        raise ValueError("its offsets are not finite")
+    if not (np.abs(offsets) <= LARGEST_OFFSET).all():  # false for NaN
+        raise ValueError("its offsets are not finite, or far too large")
     return offsets
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from somf.data import ArraySource, as_source
+from somf.data import Offsets, as_source
+from somf.data.offsets import known_entries
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
 from somf.plotting.pictures import as_curves, color_range, colors_of, has_spectra, patch_shape_of
 from somf.plotting.tiles import (
@@ -61,9 +62,14 @@ def plot_reconstructions(
     ax : Axes
     """
     check_is_fitted(model)
-    samples = _some_samples(X, n_samples, ids).astype(model.components_.dtype, copy=False)
+    rows = _some_samples(X, n_samples, ids)
     # A source, unlike an array, need not have the names of features of the fit.
-    reconstructions = model.inverse_transform(model.transform(ArraySource(samples)))
+    reconstructions = model.inverse_transform(model.transform(as_source(rows)))
+    samples = _dense(rows, model.missing).astype(model.components_.dtype, copy=False)
+    if hasattr(model, "offsets_"):
+        reconstructions += Offsets(model.offsets_).of_samples(rows)[:, None]
+    # Where a sample is unknown, it has no error, and is drawn as its reconstruction.
+    samples = np.where(np.isnan(samples), reconstructions, samples)
     shape = patch_shape_of(model, patch_shape, samples.shape[1])
     ax = given_or_new_axes(ax)
     if shape is None:
@@ -85,13 +91,24 @@ def plot_reconstructions(
     return ax
 
 
-def _some_samples(X: Any, n_samples: int, ids: Any) -> Array:
+def _some_samples(X: Any, n_samples: int, ids: Any) -> Any:
     source = as_source(X)
     n = source.shape[0]
     if ids is None:
         ids = np.linspace(0, n - 1, min(check_count("n_samples", n_samples), n)).astype(int)
-    rows: Any = source.rows(check_indices("ids", ids, n))
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows)
+    return source.rows(check_indices("ids", ids, n))
+
+
+def _dense(rows: Any, missing: str) -> Array:
+    """Return samples as an array, with NaN where they are unknown."""
+    if not sp.issparse(rows):
+        return np.asarray(rows)
+    if missing != "absent":
+        return np.asarray(rows.toarray())
+    dense = np.full(rows.shape, np.nan)
+    samples, features, entries, _ = known_entries(rows)
+    dense[samples, features] = entries
+    return dense
 
 
 def _draw_pairs_of_curves(ax: "Axes", samples: Array, again: Array) -> tuple[int, int]:

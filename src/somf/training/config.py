@@ -70,24 +70,29 @@ class TrainingConfig(Config):
         """Return the same with λ known."""
         return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
 
-    def for_samples(self, n_samples: int | None, n_features: int) -> Self:
+    def for_samples(self, n_samples: int | None, n_features: int, known_share: float = 1.0) -> Self:
         """Return the same with a batch size that is a number.
 
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
-        ones learn later from what they have seen.
+        ones learn later from what they have seen. Where only a part of the entries is known, there
+        are more samples, with as many known entries as there would be otherwise.
 
         Parameters
         ----------
         n_samples : int or None
             Samples of an epoch; None for a stream.
         n_features : int
+        known_share : float
+            Which part of the entries is known.
         """
         if self.batch_size > 0:
             return self
         least, most = BATCH_SIZES[self.device]
         size = min(max(SAMPLES_PER_ATOM * self.n_components, least), most)
-        size = min(size, max(LARGEST_BATCH // n_features, least))
+        size = round(size / max(known_share, size / LARGEST_BATCH))
+        per_sample = max(n_features, self.n_components**2 if self.has_weights else 0)
+        size = min(size, max(LARGEST_BATCH // per_sample, least))
         if n_samples is not None:
             size = min(size, max(1, n_samples // LEAST_STEPS))
         return replace(self, batch_size=size)

@@ -13,7 +13,7 @@ from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import Loader, ObservedSource, Offsets, Source, loader_for
 from somf.distributed import ALONE, Communicator
-from somf.errors import ParameterError
+from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import thread_count, threads
 from somf.training.alpha_search import resolve_alpha
@@ -80,11 +80,9 @@ def fit(
         How much each row of the source counts.
     """
     if config.has_weights and communicator.size > 1:
-        raise ParameterError(
-            "missing",
-            "be 'error', without weights of entries, where several ranks fit together",
-            "another value",
-            "Call fit(X, ranks='off') in one process.",
+        raise DataError(
+            "Unknown entries, weights of entries and center='both' are for a single process, "
+            f"got {communicator.size} ranks."
         )
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
@@ -121,10 +119,12 @@ def _fit(
             if resumed is not None:
                 seed = resumed.state.seed
             split = hold_out(source, validation, seed, rows)
+            if sample_weight is not None and communicator.size == 1:
+                split = _without_zeros(split, sample_weight, source, rows)
             if config.batch_size == 0 and resumed is not None and resumed.convergence is not None:
                 # That of the device on which the fit began.
                 config = replace(config, batch_size=int(resumed.convergence["batch_size"]))
-            config = config.for_samples(len(split.ids), source.shape[1])
+            config = _with_batch_size(config, source, len(split.ids))
             stack.enter_context(threads(_n_threads(config, communicator)))
             stack.enter_context(kernels_for(config.device).explain_out_of_memory())
             callbacks = list(config.callbacks)
@@ -162,11 +162,27 @@ def _fit(
         return Fit(config, state, loop.run())
 
 
+def _without_zeros(split: Split, sample_weight: Array, source: Source, rows: Rows) -> Split:
+    """Leave out samples of weight zero: they are no initial atoms, and change no offset."""
+    ids, held_out = split.ids[sample_weight[split.ids] > 0], split.validation_ids
+    if split.validation is source:
+        held_out = held_out[sample_weight[held_out] > 0]
+    return replace(split, ids=ids, samples=rows.among(ids), validation_ids=held_out)
+
+
+def _with_batch_size(
+    config: TrainingConfig, source: Source, n_samples: int | None
+) -> TrainingConfig:
+    """Return the configuration with a batch size that is a number; see `for_samples`."""
+    known_share = source.known_share if isinstance(source, ObservedSource) else 1.0
+    return config.for_samples(n_samples, source.shape[1], known_share)
+
+
 def learned_offsets(config: TrainingConfig, source: Source, ids: Ints) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
     if not config.is_centred or not isinstance(source, ObservedSource):
         return np.zeros(0)
-    source.offsets = Offsets.learn(source, ids)
+    source.offsets = Offsets.learn(source, ids, source.weights)
     return source.offsets.features
 
 
@@ -239,7 +255,7 @@ def partial_fit(
         How much each row of the source counts.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
-    config = config.for_samples(None, source.shape[1])
+    config = _with_batch_size(config, source, None)
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             samples = Rows.alone(source.shape[0]).among(ids)

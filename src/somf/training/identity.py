@@ -113,7 +113,8 @@ def _words(stamp: dict[str, Any]) -> str:
 def _pairs(name: str, then: Any, now: Any) -> dict[str, tuple[Any, Any]]:
     """Return the parts of two fingerprints in pairs."""
     if isinstance(then, dict) and isinstance(now, dict):
-        return {f"{name} ({key})": (then.get(key), now[key]) for key in now}
+        keys = sorted(then.keys() | now.keys())
+        return {f"{name} ({key})": (then.get(key), now.get(key)) for key in keys}
     return {name: (then, now)}
 
 

@@ -31,7 +31,7 @@ def update_atoms_by_feature(
     pieces, edges = shares(rows, threads.count)
     # |u|, signed u and c of an atom
     vectors = threads.buffer("minimum of an atom", (3, q), D.dtype)
-    fixed = np.empty(threads.count)
+    n_known = np.empty(threads.count, np.int64)
     floors = smallest_curvatures(C, E)
     radii = np.asarray(budget, dtype=np.float64)
     _update(
@@ -47,7 +47,7 @@ def update_atoms_by_feature(
         ball.l1_ratio,
         ball.positive,
         vectors,
-        fixed,
+        n_known,
     )
 
 
@@ -65,7 +65,7 @@ def _update(
     mu: float,
     positive: bool,
     vectors: Array,
-    fixed: Array,
+    n_known: Ints,
 ) -> None:
     n_parts = len(edges) - 1
     for j in range(D.shape[1]):
@@ -81,14 +81,14 @@ def _update(
             pieces,
             edges,
             floors[j],
-            mu,
             positive,
             vectors,
-            fixed,
+            n_known,
         )
-        radius = radii[j] - fixed.sum()
-        theta = _multiplier(vectors[0], vectors[2], radius, mu)
-        in_parallel(_write, launcher, n_parts, j, D, pieces, edges, vectors, radius, theta, mu)
+        if n_known.sum() == 0:
+            continue
+        theta = _multiplier(vectors[0], vectors[2], radii[j], mu)
+        in_parallel(_write, launcher, n_parts, j, D, pieces, edges, vectors, radii[j], theta, mu)
 
 
 @inner
@@ -102,18 +102,17 @@ def _look(
     pieces: Ints,
     edges: Ints,
     floor: float,
-    mu: float,
     positive: bool,
     vectors: Array,
-    fixed: Array,
+    n_known: Ints,
 ) -> None:
-    """Compute |u|, u and c of an atom at the features of a thread, and the norm of fixed ones.
+    """Compute |u|, u and c of an atom at the features of a thread; count those that are known.
 
-    A feature that is fixed has c = 0 and u = 0.
+    A feature of which nothing is known has c = 0 and u = 0.
     """
     k = D.shape[1]
     size, signed, curvature = vectors[0], vectors[1], vectors[2]
-    total = 0.0
+    n_known[t] = 0
     for n in range(edges[t], edges[t + 1]):
         for f in range(pieces[n, 0], pieces[n, 1]):
             at = pieces[n, 2] + f - pieces[n, 0]
@@ -122,13 +121,12 @@ def _look(
             for i in range(k):
                 u -= (C[j, i] + E[f, j * k + i]) * D[f, i]
             if c <= floor:
-                entry = abs(np.float64(D[f, j]))
-                total += mu * entry + (1 - mu) * entry * entry
                 c, u = C.dtype.type(0), C.dtype.type(0)
-            elif positive and u < 0:
-                u = C.dtype.type(0)
+            else:
+                n_known[t] += 1
+                if positive and u < 0:
+                    u = C.dtype.type(0)
             size[at], signed[at], curvature[at] = abs(u), u, c
-    fixed[t] = total
 
 
 @inner
@@ -143,15 +141,16 @@ def _write(
     theta: float,
     mu: float,
 ) -> None:
-    """Write an atom at the features of a thread that are not fixed."""
+    """Write an atom at the features of a thread."""
     size, signed, curvature = vectors[0], vectors[1], vectors[2]
     for n in range(edges[t], edges[t + 1]):
         for f in range(pieces[n, 0], pieces[n, 1]):
             at = pieces[n, 2] + f - pieces[n, 0]
-            if curvature[at] > 0:
+            value = 0.0
+            if curvature[at] > 0 and radius > 0:
                 left = max(size[at] - theta * mu, 0.0) / (curvature[at] + 2 * theta * (1 - mu))
-                value = math.copysign(left, signed[at]) if radius > 0 else 0.0
-                D[f, j] = value
+                value = math.copysign(left, signed[at])
+            D[f, j] = value
 
 
 @inner

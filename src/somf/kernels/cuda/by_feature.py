@@ -24,9 +24,8 @@ def update_atoms_by_feature(
         c = matrices[:, j, j]
         u = c * D_s[:, j] + B_s[:, j] - (matrices[:, j] * D_s).sum(dim=1)
         known = c > floors[j]
-        fixed = _norm(D_s[:, j].abs() * ~known, ball.l1_ratio)
-        d = _minimum(u * known, torch.where(known, c, 1.0), budget[j] - fixed, ball)
-        D_s[:, j] = torch.where(known, d, D_s[:, j])
+        d = _minimum(u * known, torch.where(known, c, 1.0), budget[j], ball)
+        D_s[:, j] = torch.where(known.any(), d * known, D_s[:, j])
     at = 0
     for s in rows:
         D[s] = D_s[at : at + s.stop - s.start]
