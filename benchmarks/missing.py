@@ -222,7 +222,7 @@ class Ratings:
         self.X = self.known.tocsr()
         self.offsets = Offsets.learn(as_source(self.X), np.arange(self.X.shape[0]))
         self.of_people = self.offsets.of_samples(self.X)
-        self.left = sp.csr_array(self.offsets.subtracted(self.X.tocsc()))
+        self.left = sp.csr_array(self.offsets.subtracted(self.X.tocsc(), np.ones(self.X.nnz)))
 
     def rmse(self, people: Array, things: Array, part: sp.coo_array) -> float:
         """Return the root mean squared error of factors, with offsets."""
