@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, ImagePatches
-from somf.errors import ParameterError
+from somf.errors import NotFiniteError, ParameterError
 from tests.helpers.source_contract import SourceContract
 
 IMAGE = np.random.default_rng(0).random((20, 30))
@@ -132,3 +132,13 @@ class TestPatchesOfAFile(TestImagePatches):
     def image(self, folder, image):
         np.save(folder / "image.npy", image)
         return folder / "image.npy"
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("value", [np.inf, 1e25], ids=["infinite", "too large for its square"])
+def test_a_pixel_that_cannot_be_normalised_is_an_error_and_not_a_patch_of_zeros(center, value):
+    image = np.random.default_rng(0).random((12, 12)).astype(np.float32)
+    image[5, 6] = value
+    patches = ImagePatches(image, 4, center=center)
+    with pytest.raises(NotFiniteError):
+        DictionaryLearning(3, n_epochs=1).fit(patches)

@@ -90,10 +90,14 @@ def _cut(
                 x = tl.where(inside, x - mean, 0.0)
             after += (x * x).to(tl.float64)
         total = tl.sum(after, axis=0)
-        is_flat = total <= tl.load(rounding) * tl.sum(before, axis=0)
+        whole = tl.sum(before, axis=0)
+        # An entry is infinite, or squares overflow: an error later, and not zeros.
+        is_infinite = whole == float("inf")
+        is_flat = (total <= tl.load(rounding) * whole) & (is_infinite == 0)
         factor = tl.where(is_flat, 0.0, 1.0)
         if SCALE:
             factor = tl.where(is_flat, 0.0, 1 / tl.sqrt(tl.where(is_flat, 1.0, total)))
+            factor = tl.where(is_infinite, float("nan"), factor)
         for start in range(0, p, BLOCK):
             column = start + tl.arange(0, BLOCK)
             inside = column < p

@@ -145,7 +145,10 @@ def _normalise(n: int, patches: Array, center: bool, scale: bool) -> None:
         before += patch[column] * patch[column]
         patch[column] -= mean
         after += patch[column] * patch[column]
-    if after <= rounding * before:  # constant up to rounding
+    if np.isinf(before):
+        if scale:  # an entry is infinite, or squares overflow: an error later, and not zeros
+            patch[:] = np.inf
+    elif after <= rounding * before:  # constant up to rounding
         patch[:] = 0
     elif scale:
         factor = patch.dtype.type(1 / np.sqrt(after))
