@@ -148,6 +148,7 @@ def initial_state(
         patience=np.full(k, _patience(k, sample_ids, n_elsewhere)),
         n_users=np.zeros(k, dtype=np.int64),
         memory=None,
+        offsets=np.zeros(0, dtype=D.dtype),
         base_weight=config.base_weight,
     ).on_device(kernels)
     gram_cache = gram_cache_for(config, state, kernels, masks)

@@ -122,6 +122,10 @@ class BlockGrams:
         self.state, self.kernels, self.blocks = state, kernels, blocks
         self.statistic_size = len(blocks)
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
+        # One array holds both, of which the state has views: `expand_averages` needs both at once.
+        self._aged_and_current = kernels.concatenate([state.aged_grams, state.grams], axis=0)
+        state.aged_grams = self._aged_and_current[: len(blocks)]
+        state.grams = self._aged_and_current[len(blocks) :]
         self.grams_of_blocks: Array | None = state.grams
 
     def of_subset(self, subset: Subset) -> Array:
@@ -138,14 +142,14 @@ class BlockGrams:
 
     def expand_averages(self, past: Array, present: Array) -> Array:
         """Return the same with aged matrices for the past and current ones for the present."""
-        grams = self.kernels.concatenate([self.state.aged_grams, self.state.grams], axis=0)
         weights = self.kernels.concatenate([past, present], axis=1)
-        return self.kernels.combine(weights, grams)
+        return self.kernels.combine(weights, self._aged_and_current)
 
     def age(self, pace: float) -> None:
         """Do aged ← (1 − pace) aged + pace current."""
         aged = self.state.aged_grams
-        aged[:] = self.kernels.mix(aged, self.state.grams, pace)
+        aged *= 1 - pace
+        aged += pace * self.state.grams
 
     def update(self, subset: Subset) -> None:
         """Recompute the Gram matrices of the blocks of a subset."""

@@ -1,7 +1,7 @@
 """Everything that changes while fitting."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -80,7 +80,7 @@ class State:
     patience: Ints
     n_users: Ints
     memory: SampleMemory | None
-    offsets: Array = field(default_factory=lambda: np.zeros(0))
+    offsets: Array
     base_weight: int = 0
     is_shared: bool = False
 
@@ -154,6 +154,7 @@ class State:
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
         # Older versions knew no weights of entries.
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
+        plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
         if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
             n_halvings = counters.get("n_halvings", 0)
             is_united = n_halvings > 0 and len(plain["norms"]) == 1

@@ -86,7 +86,6 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, has_weights: bool
     arrays.pop("permutation", None)
     for name, array in arrays.items():
         dtype = np.dtype(np.int64) if name in INTEGERS else state.D.dtype
-        dtype = np.dtype(np.float64) if name == "offsets" else dtype
         if array.shape != shapes[name] or array.dtype != dtype:
             raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
         if name not in INTEGERS and not _all_finite(array):

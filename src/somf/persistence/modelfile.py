@@ -246,7 +246,7 @@ def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int)
     offsets = learned.offsets if isinstance(learned, State) else tensors.get("offsets")
     if offsets is None or offsets.size == 0:
         return None
-    if offsets.shape != (n_features,) or offsets.dtype != np.float64:
+    if offsets.shape != (n_features,) or offsets.dtype.kind != "f":
         raise ValueError("its offsets are not numbers for its features")
     if not (np.abs(offsets) <= LARGEST_OFFSET).all():  # false for NaN
         raise ValueError("its offsets are not finite, or far too large")

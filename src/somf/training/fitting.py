@@ -180,10 +180,12 @@ def _with_batch_size(
 
 def learned_offsets(config: TrainingConfig, source: Source, ids: Ints) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
+    dtype = config.dtype_for(source.dtype)
     if not config.is_centred or not isinstance(source, ObservedSource):
-        return np.zeros(0)
-    source.offsets = Offsets.learn(source, ids, source.weights)
-    return source.offsets.features
+        return np.zeros(0, dtype)
+    features = Offsets.learn(source, ids, source.weights).features.astype(dtype)
+    source.offsets = Offsets(features)
+    return features
 
 
 def _n_threads(config: TrainingConfig, communicator: Communicator) -> int | None:
