@@ -433,3 +433,15 @@ def test_averaged_codes_of_blocks_are_close_to_those_without_the_option(X):
     plain = DictionaryLearning(K, **params).fit(X)
     model = DictionaryLearning(K, missing="nan", **params).fit(X)
     assert model.objective(X) == pytest.approx(plain.objective(X), rel=0.05)
+
+
+def test_what_pandas_calls_missing_is_unknown(X):
+    pandas = pytest.importorskip("pandas", reason="data frames come with pandas")
+    Y = np.round(10 * X) + np.arange(24)
+    Y[::7, 3] = np.nan
+    frame = pandas.DataFrame(Y, columns=[f"f{j}" for j in range(24)]).convert_dtypes()
+    model = DictionaryLearning(K, missing="nan", **TIGHT).fit(frame)
+    same = DictionaryLearning(K, missing="nan", **TIGHT).fit(Y)
+    np.testing.assert_array_equal(model.components_, same.components_)
+    with pytest.raises(NotFiniteError, match="NaN"):
+        DictionaryLearning(K).fit(frame)

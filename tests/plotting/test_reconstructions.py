@@ -61,3 +61,20 @@ def test_a_data_frame_gives_no_warning_about_names_of_features(samples):
     frame = pytest.importorskip("pandas").DataFrame(samples).rename(columns=str)
     model = DictionaryLearning(3, random_state=0).fit(frame)
     plot_reconstructions(model, frame)
+
+
+@pytest.mark.parametrize("missing", ["nan", "absent"])
+@pytest.mark.parametrize("center", ["none", "both"])
+def test_errors_are_those_of_known_entries(missing, center):
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 12)) + 5 * (center == "both")
+    known = rng.random(truth.shape) < 0.7
+    X = np.where(known, truth, np.nan)
+    if missing == "absent":
+        X = sp.csr_array((truth[known], np.nonzero(known)), shape=truth.shape)
+    params = {"alpha": 1e-4, "missing": missing, "center": center, "random_state": 0}
+    model = DictionaryLearning(3, **params).fit(X)
+    ax = plot_reconstructions(model, X, n_samples=5)
+    errors = [int(label.get_text().rstrip("%")) for label in ax.get_xticklabels()]
+    assert len(errors) == 5
+    assert max(errors) < 20

@@ -81,10 +81,18 @@ def as_source(X: Any) -> Source:
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         check_two_dimensions(array.ndim)
-        source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
+        source = ArraySource(_numbers(X, array) if array.dtype.kind == "O" else array)
     check_real(source.dtype)
     check_not_empty(source.shape)
     return source
+
+
+def _numbers(X: Any, array: Any) -> Array:
+    """Return objects as numbers; what pandas calls missing in its own types is NaN."""
+    if type(X).__module__.partition(".")[0] == "pandas":
+        numbers: Array = X.to_numpy(dtype=np.float64, na_value=np.nan)
+        return numbers
+    return np.asarray(array.astype(np.float64))
 
 
 def open_source(
