@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -103,6 +103,8 @@ def test_the_penalty_has_no_half_on_the_square():
 
 
 @given(balls, vectors, st.floats(0.01, 3), st.integers(0, 100))
+@example(AtomBall(5e-324, False), np.array([1.0]), 0.5, 0)
+@example(AtomBall(1 - 1e-16, True), np.array([10.0, 0.1]), 0.5, 0)
 @settings(deadline=None)
 def test_the_weighted_minimum_is_feasible_and_the_lowest_point(ball, u, radius, seed):
     rng = np.random.default_rng(seed)

@@ -232,10 +232,17 @@ def largest_multiplier(size: Array, radius: float, mu: float) -> float:
         Positive.
     mu : float
     """
-    if mu > 0.0:
-        return float(size.max()) / mu  # where all entries are zero
     top = float(size.max())
-    return top * float(np.sqrt(np.square(size / top).sum() / radius)) / 2 if top > 0 else 0.0
+    if top == 0.0:
+        return 0.0
+    bounds = []
+    if mu > 0.0:
+        bounds.append(top / mu)  # where all entries are zero
+    if mu < 1.0:
+        # d ≤ |u| / 2θ(1−μ), so that either part of the norm is at most half of the radius.
+        l1, l2 = float(size.sum()), top * float(np.sqrt(np.square(size / top).sum()))
+        bounds.append(max(mu * l1 / (radius * (1 - mu)), l2 / np.sqrt(2 * radius * (1 - mu))))
+    return float(min(bounds))
 
 
 def _elastic_support(z: Array, mu: float, c: float) -> float:

@@ -8,7 +8,7 @@ import somf
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.errors import DataError, NotFiniteError, ParameterError
 from tests.helpers.gpu import NEEDS_CUDA
-from tests.helpers.problems import planted
+from tests.helpers.problems import planted, random_csr
 
 K = 4
 TIGHT = {"code_tol": 1e-12, "n_epochs": 2, "tol": 0, "batch_size": 20, "random_state": 0}
@@ -269,7 +269,10 @@ def test_the_weight_for_a_density_is_found_on_what_is_known(X):
 def test_a_sparse_matrix_is_never_made_dense():
     rng = np.random.default_rng(0)
     n, p = 400, 50_000
-    ratings = sp.random_array((n, p), density=2e-4, format="csr", rng=rng)
+    columns = rng.integers(p, size=(n, 10))
+    ratings = sp.csr_array(
+        (rng.random(10 * n), (np.repeat(np.arange(n), 10), columns.ravel())), (n, p)
+    )
     model = DictionaryLearning(2, missing="absent", batch_size=100, n_epochs=1, random_state=0)
     import tracemalloc
 
@@ -387,7 +390,7 @@ def test_known_entries_keep_their_precision(X):
 
 def test_sparse_samples_are_imputed_a_bounded_number_at_a_time(monkeypatch):
     monkeypatch.setattr("somf.data.loader.CHUNK_ENTRIES", 5000)
-    X = sp.random_array((300, 1000), density=0.01, format="csr", rng=np.random.default_rng(0))
+    X = random_csr(300, 1000, 0.01)
     model = DictionaryLearning(2, missing="absent", n_epochs=1, random_state=0).fit(X)
     sizes = []
 

@@ -204,9 +204,12 @@ def _largest(size: Array, radius: float, mu: float) -> float:
     top = 0.0
     for n in range(len(size)):
         top = max(top, size[n])
-    if mu > 0.0:
-        return top / mu
-    total = 0.0
+    l1, l2 = 0.0, 0.0
     for n in range(len(size)):
-        total += (size[n] / top) ** 2
-    return 0.5 * top * math.sqrt(total / radius)
+        l1 += size[n]
+        l2 += (size[n] / top) ** 2
+    bound = np.inf if mu == 0.0 else top / mu
+    if mu < 1.0:
+        rest = radius * (1.0 - mu)
+        bound = min(bound, max(mu * l1 / rest, top * math.sqrt(l2 / (2.0 * rest))))
+    return bound

@@ -49,10 +49,11 @@ def _minimum(u: Any, c: Any, radius: Any, ball: AtomBall) -> Any:
         return (size - theta * mu).clamp(min=0) / (c + 2 * theta * rest)
 
     top = size.max().clamp(min=torch.finfo(torch.float64).tiny)
-    if mu > 0:
-        high = top / mu
-    else:
-        high = top * ((size / top).square().sum() / radius.clamp(min=1e-300)).sqrt() / 2
+    high = torch.full_like(top, torch.inf) if mu == 0 else top / mu
+    if mu < 1:
+        allowed = radius.clamp(min=1e-300) * rest
+        l2 = top * ((size / top).square().sum() / (2 * allowed)).sqrt()
+        high = torch.minimum(high, torch.maximum(mu * size.sum() / allowed, l2))
     is_inside = _norm(point(torch.zeros_like(high)), mu) <= radius
     low, high = torch.zeros_like(high), torch.where(is_inside, 0.0, high)
     for _ in range(N_BISECTIONS):
