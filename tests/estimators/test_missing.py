@@ -1,5 +1,7 @@
 """Unknown entries, weights of entries, weights of samples."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -273,14 +275,12 @@ def test_a_sparse_matrix_is_never_made_dense():
     ratings = sp.csr_array(
         (rng.random(10 * n), (np.repeat(np.arange(n), 10), columns.ravel())), (n, p)
     )
-    model = DictionaryLearning(2, missing="absent", batch_size=100, n_epochs=1, random_state=0)
-    import tracemalloc
-
+    model = DictionaryLearning(2, missing="absent", batch_size=n, n_epochs=1, random_state=0)
     tracemalloc.start()
     model.fit(ratings)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 100 * p * 8 / 2  # half of a dense minibatch
+    assert peak < n * p * 8 / 2  # half of a dense minibatch
 
 
 @pytest.mark.parametrize(
