@@ -310,7 +310,7 @@ class Loop:
         n_seen, history = self.state.n_samples_seen, self.progress.history
         if not history:
             return True
-        last = history["n_samples_seen"][-1]
+        last = int(history["n_samples_seen"][-1])
         is_interval_over = self._n_intervals(n_seen) > self._n_intervals(last)
         return is_interval_over or (self._is_done() and last < n_seen)
 
@@ -335,7 +335,7 @@ class Loop:
                 progress.objective = coder.objective(
                     self.validation.loader, self.validation.ids, self.communicator
                 )
-        last = progress.history["n_samples_seen"][-1] if progress.history else 0
+        last = int(progress.history["n_samples_seen"][-1]) if progress.history else 0
         progress.training_objective = self.convergence.mean_since(last, self.solver)
         self.convergence.unrecorded = 0.0
         progress.wall_seconds = perf_counter() - self.start
