@@ -107,6 +107,12 @@ class SourceContract:
             assert (np.diff(starts) > 0).all()
             assert starts[-1] < made[0].shape[0]
 
+    def test_names_of_features_are_one_for_each_of_them(self, made):
+        source, _ = made
+        if source.feature_names is not None:
+            assert len(source.feature_names) == source.shape[1]
+            assert all(type(name) is str for name in source.feature_names)
+
     def test_rows_can_be_read_in_another_thread(self, made):
         source, expected = made
         ids = np.array([7, 1, 2])

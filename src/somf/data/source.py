@@ -1,7 +1,7 @@
 """The contract of a source: a matrix of which rows can be read."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -41,6 +41,8 @@ class Source(ABC):
         If False, a background thread reads whole minibatches ahead.
     files : tuple of str
         The files that hold the samples, where they are known.
+    feature_names : sequence of str, optional
+        The names of the p features, in order, if what holds the samples has names for them.
     """
 
     shape: tuple[int, int]
@@ -51,6 +53,7 @@ class Source(ABC):
     is_sparse: bool = False
     reads_in_parallel: bool = False
     files: tuple[str, ...] = ()
+    feature_names: Sequence[str] | None = None
 
     @property
     def entries_per_row(self) -> float:

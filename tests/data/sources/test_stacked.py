@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from somf.data import ArraySource, StackedSource, as_source
+from somf.errors import DataError
 from tests.helpers.files import write_hdf5
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -74,3 +75,19 @@ def test_dense_and_sparse_files_are_not_stacked(tmp_path):
     sp.save_npz(tmp_path / "b.npz", sp.csr_array(X))
     with pytest.raises(ValueError, match=r"b\.npz' must be dense or sparse like .*a\.npy'"):
         as_source([tmp_path / "a.npy", tmp_path / "b.npz"])
+
+
+def named(names):
+    source = ArraySource(np.ones((2, 3)))
+    source.feature_names = names
+    return source
+
+
+def test_names_of_features_are_those_of_the_parts_that_have_some():
+    stacked = StackedSource([named(None), named(["a", "b", "c"]), named(["a", "b", "c"])], "xyz")
+    assert stacked.feature_names == ["a", "b", "c"]
+
+
+def test_features_that_are_named_differently_are_not_stacked():
+    with pytest.raises(DataError, match="Feature 1 of 'y' must be 'b' as in 'x', got 'c'"):
+        StackedSource([named(["a", "b", "c"]), named(["a", "c", "b"])], "xy")

@@ -18,7 +18,8 @@ class StackedSource(Source):
     Parameters
     ----------
     parts : sequence of Source
-        All with the same number of features, and all dense or all sparse.
+        All with the same number of features, and all dense or all sparse. Those that have names of
+        features have the same ones.
     names : sequence of str
         What to call them in errors.
     """
@@ -35,6 +36,7 @@ class StackedSource(Source):
                     f"{name!r} must be dense or sparse like {names[0]!r}: one of them is sparse."
                 )
         self.parts = parts
+        self.feature_names = _common_names(parts, names)
         self.files = tuple(file for part in parts for file in part.files)
         self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
@@ -100,6 +102,23 @@ class StackedSource(Source):
         present = np.unique(owners).tolist() or [0]
         positions = {owner: np.flatnonzero(owners == owner) for owner in present}
         return [(self.parts[o], ids[at] - self.starts[o], at) for o, at in positions.items()]
+
+
+def _common_names(parts: Sequence[Source], names: Sequence[str]) -> Sequence[str] | None:
+    """Return the names of features, after a check that all parts with names have the same ones."""
+    named = [(part.feature_names, name) for part, name in zip(parts, names, strict=True)]
+    known = [(features, name) for features, name in named if features is not None]
+    if not known:
+        return None
+    expected, first = known[0]
+    for features, name in known[1:]:
+        for i, (wanted, found) in enumerate(zip(expected, features, strict=True)):
+            if found != wanted:
+                raise DataError(
+                    f"Feature {i} of {name!r} must be {wanted!r} as in {first!r}, got {found!r}. "
+                    "Bring the features of all files into the same order."
+                )
+    return expected
 
 
 def _longest_chunk(part: Source) -> int:
