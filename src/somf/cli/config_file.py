@@ -9,7 +9,7 @@ import click
 import tomli_w
 
 import somf
-from somf.persistence.atomic import atomic_write
+from somf.files.atomic import atomic_write
 
 HEAD = """\
 The options of somf {version} that wrote {output}. To repeat the run, in the same folder:

@@ -13,8 +13,8 @@ from somf.cli.values import patch_shape
 from somf.data import Source
 from somf.data.formats.kinds import ending_of
 from somf.estimators.base import MatrixFactorization
+from somf.files.atomic import atomic_write
 from somf.optional import import_optional
-from somf.persistence.atomic import atomic_write
 
 KINDS = {
     "atoms": "the atoms, as pictures or curves, most used first if there is DATA",

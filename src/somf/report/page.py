@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.config import AUTO
+from somf.files.atomic import atomic_write
 from somf.inference.measurement import Measurement
-from somf.persistence.atomic import atomic_write
 from somf.plotting import HISTORY_LABELS
 from somf.plotting.pictures import has_spectra, patch_shape_of
 from somf.report.atoms import MOST_ATOMS, atom_list

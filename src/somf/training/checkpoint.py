@@ -21,9 +21,9 @@ import numpy as np
 from somf.algorithm.state import State
 from somf.distributed import ALONE, Communicator, together
 from somf.errors import DamagedFileError, ParameterError
+from somf.files.atomic import remove_leftovers
+from somf.files.locking import InUse, LockFile
 from somf.persistence import modelfile
-from somf.persistence.atomic import remove_leftovers
-from somf.persistence.locking import InUse, LockFile
 from somf.persistence.modelfile import Model
 from somf.training.callbacks import Progress
 from somf.training.contents import (

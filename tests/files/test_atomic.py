@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from somf.persistence.atomic import atomic_write, remove_leftovers
-from somf.persistence.locking import HAS_LOCKS
+from somf.files.atomic import atomic_write, remove_leftovers
+from somf.files.locking import HAS_LOCKS
 
 
 def write(path, text, **options):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from somf.errors import OutputExistsError
-from somf.persistence.locking import HAS_LOCKS, try_to_lock
+from somf.files.locking import HAS_LOCKS, try_to_lock
 
 RANDOM_BYTES = 4
 """Random bytes in the name of a temporary file, two characters each."""
