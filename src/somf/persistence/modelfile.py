@@ -16,6 +16,7 @@ from somf.algorithm.state_check import MOST_COUNTED
 from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
+from somf.persistence.provenance import checked_provenance
 from somf.persistence.tensorfile import MALFORMED, SelectedRows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
@@ -65,6 +66,8 @@ class Model:
     n_iter, n_samples_seen : int
     offsets : ndarray of shape (p,), optional
         What is subtracted from every feature.
+    provenance : dict of str, optional
+        See `somf.persistence.provenance.provenance_of`.
     fit : dict, optional
         What `fit` needs, besides the state, to resume; only checkpoints have it.
     """
@@ -79,6 +82,7 @@ class Model:
     n_iter: int
     n_samples_seen: int
     offsets: Array | None = None
+    provenance: dict[str, str] | None = None
     fit: dict[str, Any] | None = None
 
     @property
@@ -133,6 +137,7 @@ def save(
         "n_iter": model.n_iter,
         "n_samples_seen": model.n_samples_seen,
         "counters": None if model.state is None else model.state.counters(),
+        "provenance": model.provenance,
         "fit": model.fit,
     }
     tensorfile.write(path, tensors, json.dumps(text), previous)
@@ -165,6 +170,7 @@ def load(path: str | os.PathLike[str]) -> Model:
             n_iter=_count(fields["n_iter"]),
             n_samples_seen=_count(fields["n_samples_seen"]),
             offsets=_offsets(tensors, learned, atoms.shape[1]),
+            provenance=checked_provenance(fields.get("provenance")),
             fit=fields.get("fit"),
         )
 
