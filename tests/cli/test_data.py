@@ -91,7 +91,7 @@ def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command,
         pil.fromarray(255 * mask).save("mask.png")
     somf_command(f"fit scene.npy --patches 4x4 --mask mask.{kind} --components 6 -o scene.somf")
     model = somf.load("scene.somf")
-    assert model.patches_["mask"] == f"mask.{kind}"
+    assert model.patches_["images"][0]["mask"] == f"mask.{kind}"
     patches = somf.ImagePatches("scene.npy", 4, mask=mask.astype(bool))
     somf_command("transform scene.somf scene.npy -o codes.npy")
     np.testing.assert_array_equal(np.load("codes.npy"), model.transform(patches))
