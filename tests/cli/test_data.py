@@ -103,6 +103,29 @@ def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command,
     assert masked["samples"] == inside
 
 
+def test_several_images_of_different_sizes_are_one_set_of_patches(somf_command):
+    image = np.load("scene.npy")
+    np.save("other.npy", image[:20, :25])
+    somf_command("fit scene.npy other.npy --patches 4x4 --stride 2 --components 6 -o both.somf")
+    patches = somf.ImagePatches(["scene.npy", "other.npy"], 4, stride=2)
+    assert somf.load("both.somf").patches_ == patches.geometry
+    facts = somf_command.json("score both.somf scene.npy other.npy")
+    assert facts["samples"] == patches.shape[0] == 17 * 19 + 9 * 11
+    assert somf_command.json("info both.somf")["patches"]["images"] == 2
+    np.save("gray.npy", image[..., 0])
+    somf_command("fit scene.npy gray.npy --patches 4x4 -o gray.somf", code=1)
+    assert "image must have the channels of the first one, (3,), got 1 in 'gray.npy'" in (
+        somf_command.errors
+    )
+
+
+def test_a_volume_is_cut_into_patches_of_three_sizes(somf_command):
+    np.save("volume.npy", np.random.default_rng(0).random((7, 8, 9)))
+    somf_command("fit volume.npy --patches 2x3x3 --stride 2 --components 4 -o volume.somf")
+    assert somf.load("volume.somf").patch_shape_ == (2, 3, 3)
+    assert somf_command.json("score volume.somf volume.npy")["samples"] == 3 * 3 * 4
+
+
 def test_a_mask_of_another_shape_is_refused_by_name(somf_command):
     np.save("mask.npy", np.ones((3, 3), dtype=bool))
     somf_command("fit scene.npy --patches 4 --mask mask.npy -o scene.somf", code=2)
