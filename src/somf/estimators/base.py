@@ -367,7 +367,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 delattr(self, name)  # it is that of an earlier fit
         if patches is not None:
             self.patches_ = patches
-            self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
+            size, image = patches["patch_size"], patches["images"][0]
+            self.patch_shape_ = (*size, *image["shape"][len(size) :])
 
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:

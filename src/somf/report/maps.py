@@ -69,7 +69,7 @@ def maps(model: Any, data: ImagePatches, measurement: Measurement) -> str:
     code_maps = [grid.map_of(codes[:, [j]].toarray()[:, 0]) for j in atoms.tolist()]
     return "".join(
         [
-            f'<p class="hint">{_note(grid, len(atoms), len(model.components_))}</p>',
+            f'<p class="hint">{_note(data, grid, len(atoms), len(model.components_))}</p>',
             '<div class="maps">',
             _scene(data),
             _residuals(grid.map_of(errors)),
@@ -79,19 +79,29 @@ def maps(model: Any, data: ImagePatches, measurement: Measurement) -> str:
     )
 
 
+def _image_shown(patches: ImagePatches) -> int:
+    """Return which of several images has maps: the one with most patches."""
+    return int(np.argmax(np.diff(patches.starts)))
+
+
 def _grid_of(patches: ImagePatches) -> _Grid:
     """Return the patches to show: all, or those of every so many rows and columns."""
-    rows, columns = patches.positions.T
+    i = _image_shown(patches)
+    own = np.arange(patches.starts[i], patches.starts[i + 1])
+    *planes, rows, columns = patches.positions[own].T
+    if planes:  # of a volume, the plane in the middle
+        is_shown = planes[0] == np.sort(planes[0])[len(own) // 2]
+        own, rows, columns = own[is_shown], rows[is_shown], columns[is_shown]
     step = 1
     while True:
         lines, places = np.unique(rows)[::step], np.unique(columns)[::step]
-        ids = np.flatnonzero(np.isin(rows, lines) & np.isin(columns, places))
+        at = np.flatnonzero(np.isin(rows, lines) & np.isin(columns, places))
         is_small = max(len(lines), len(places)) <= LARGEST_SIDE
-        if (is_small and len(ids) * patches.shape[1] <= MOST_VALUES) or len(ids) <= 1:
+        if (is_small and len(at) * patches.shape[1] <= MOST_VALUES) or len(at) <= 1:
             break
         step += 1
-    cells = np.searchsorted(lines, rows[ids]), np.searchsorted(places, columns[ids])
-    return _Grid(ids, cells, (len(lines), len(places)), step)
+    cells = np.searchsorted(lines, rows[at]), np.searchsorted(places, columns[at])
+    return _Grid(own[at], cells, (len(lines), len(places)), step)
 
 
 def _errors(model: Any, source: SelectedSource, codes: Any) -> Array:
@@ -107,14 +117,21 @@ def _errors(model: Any, source: SelectedSource, codes: Any) -> Array:
     return errors
 
 
-def _note(grid: _Grid, n_atoms: int, k: int) -> str:
+def _note(patches: ImagePatches, grid: _Grid, n_atoms: int, k: int) -> str:
     which = "every patch" if grid.step == 1 else f"one in {grid.step} × {grid.step} patches"
     more = f" Shown are the {n_atoms} most used of {k} atoms." if n_atoms < k else ""
+    if len(patches.images) > 1:
+        more = f" Of {len(patches.images)} images, the one with most patches is shown.{more}"
+    if patches.positions.shape[1] == 3:
+        more = f" Shown is the plane in the middle of the volume.{more}"
     return f"Maps have a pixel for {which}, at its place in the image.{more}"
 
 
 def _scene(patches: ImagePatches) -> str:
-    image = patches.image if patches.image.ndim == 3 else patches.image[:, :, None]
+    image = patches.images[_image_shown(patches)]
+    if patches.positions.shape[1] == 3:  # of a volume, the plane in the middle
+        image = image[len(image) // 2]
+    image = image if image.ndim == 3 else image[:, :, None]
     step = -(-max(image.shape[:2]) // SCENE_SIDE)
     some = np.nan_to_num(np.asarray(image[::step, ::step], dtype=np.float64))
     if (

@@ -22,7 +22,10 @@ def parameters(model: Any) -> str:
     ]
     if model.alpha == AUTO:
         rows.append(_row("alpha_", _short(model.alpha_), "found"))
-    for name, value in (getattr(model, "patches_", None) or {}).items():
+    patches = dict(getattr(model, "patches_", None) or {})
+    images = patches.pop("images", [])
+    patches |= images[0] if len(images) == 1 else {"images": len(images)} if images else {}
+    for name, value in patches.items():
         rows.append(_row(f"patches: {name}", _short(value), "data"))
     return "\n".join(rows)
 

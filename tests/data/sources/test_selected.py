@@ -7,14 +7,15 @@ from somf.data import as_source
 from somf.data.sources.selected import SelectedSource
 from tests.helpers.source_contract import SourceContract, matrix
 
-IDS = np.array([4, 22, 0, 3, 11, 9, 17, 8])
+IDS = np.arange(0, 46, 2)[::-1]
+TWICE = np.repeat(matrix(), 2, axis=0)
 
 
 class TestSelectedRowsOfAnArray(SourceContract):
     def make(self, folder):
-        return SelectedSource(as_source(matrix()), IDS), matrix()[IDS]
+        return SelectedSource(as_source(TWICE), IDS), matrix()[::-1]
 
 
 class TestSelectedRowsOfASparseMatrix(SourceContract):
     def make(self, folder):
-        return SelectedSource(as_source(sp.csr_array(matrix())), IDS), matrix()[IDS]
+        return SelectedSource(as_source(sp.csr_array(TWICE)), IDS), matrix()[::-1]
