@@ -19,7 +19,7 @@ from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
 from somf.errors import DataError, MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
-from somf.estimators.arguments import check_ids, check_weights
+from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
     Center,
     CodeEstimator,
@@ -37,6 +37,7 @@ from somf.inference.coding import (
     CodedChunk,
     Coder,
     LearnedDictionary,
+    Pursuit,
     mean_objective,
     with_weights,
 )
@@ -409,6 +410,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X: Any,
         out: Any = None,
         *,
+        max_atoms: int | None = None,
+        max_error: float | None = None,
         weights: Any = None,
         sparse: bool = False,
         ranks: Ranks = "off",
@@ -422,6 +425,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Where to write the codes: an array, a memory map, anything else that takes slices of
             rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which must not exist
             yet, and appears under its name when it is complete.
+        max_atoms : int, optional
+            If given, or `max_error`, codes are those of orthogonal matching pursuit, and `alpha`
+            does not count: atoms are added one by one, up to this number for a sample.
+        max_error : float, optional
+            No more atoms are added once ‖x − Dα‖ is not larger, such as 1.1 σ √p for samples with
+            noise of standard deviation σ.
         weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
                 optional
             How much each entry of X counts; see `fit`.
@@ -435,17 +444,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         codes : ndarray or csr_array of shape (n_samples, n_components)
-            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
-            was given as `out`, or, for a file, the memory map or Zarr array that it is.
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type; or
+            those of the pursuit. What was given as `out`, or, for a file, the memory map or Zarr
+            array that it is.
         """
         source = self._source(X, weights)
+        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
+        if pursuit is not None and self._config().penalty.positive:
+            rule = "not be given, nor max_error, for non-negative codes"
+            raise ParameterError("max_atoms", rule, max_atoms)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
         own = np.arange(*edges[communicator.rank : communicator.rank + 2])
         with (
             communicator.reporting(),
-            self._coding(source, CODE_TOL, own) as (_, chunks),
+            self._coding(source, CODE_TOL, own, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
@@ -651,7 +665,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 yield coder, chunks, communicator, None if counts is None else counts[own]
 
     def _coding(
-        self, source: Source, tol: float, ids: Ints | None = None, entries_per_row: int = 0
+        self,
+        source: Source,
+        tol: float,
+        ids: Ints | None = None,
+        entries_per_row: int = 0,
+        pursuit: Pursuit | None = None,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
         """Give a coder, and samples of a source coded by it; see `coding`."""
         config = self._config()
@@ -665,6 +684,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             ids,
             entries_per_row=entries_per_row,
             verbose=config.verbose,
+            pursuit=pursuit,
         )
 
     # Keeping what was learned
