@@ -184,6 +184,14 @@ def version_of(path: str | os.PathLike[str]) -> str | None:
         return None if found is None else str(found)
 
 
+def seconds_of(path: str | os.PathLike[str]) -> float | None:
+    """Return how long the fit of a checkpoint has computed; a model has it in its history."""
+    text = tensorfile.read_text(path)
+    with refuse_malformed(path):
+        fit = json.loads(text).get("fit")
+        return None if fit is None else float(fit["compute_seconds"])
+
+
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
     """Return whether the header of a file is that of a checkpoint; arrays are not read."""
     text = tensorfile.read_text(path)
