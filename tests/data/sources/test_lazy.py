@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-dask_array = pytest.importorskip("dask.array", reason="Dask comes with the extra 'dask'")
+pytest.importorskip("dask.array", reason="Dask comes with the extra 'dask'")
 
 import dask
+import dask.array as dask_array
 
-from somf import DictionaryLearning, ImagePatches
+from somf import DictionaryLearning
 from somf.data import Loader, as_source
 from somf.data.sources import lazy
 from somf.errors import DataError
@@ -36,7 +37,9 @@ def counted(X, chunks):
         counts[tuple(block_info[0]["chunk-location"])] += 1
         return block
 
-    return dask_array.from_array(X, chunks=chunks).map_blocks(count, dtype=X.dtype, meta=X[:0]), counts
+    return dask_array.from_array(X, chunks=chunks).map_blocks(
+        count, dtype=X.dtype, meta=X[:0]
+    ), counts
 
 
 def test_each_chunk_of_both_dimensions_is_computed_once_in_an_epoch(monkeypatch):
@@ -96,14 +99,3 @@ def test_chunks_of_another_kind_are_refused():
     masked = dask_array.ma.masked_equal(dask_array.from_array(matrix(), chunks=(10, 7)), 0)
     with pytest.raises(DataError, match=r"NumPy arrays or SciPy sparse.*MaskedArray"):
         as_source(masked)
-
-
-def test_a_cube_of_dask_is_computed_once_and_cut_into_patches():
-    cube = np.random.default_rng(0).random((12, 10, 6), dtype=np.float32)
-    array, counts = counted(cube, (5, 4, 3))
-    patches = ImagePatches(array, 4)
-    expected = ImagePatches(cube, 4)
-    np.testing.assert_array_equal(
-        patches.rows(np.arange(63)), expected.rows(np.arange(63))
-    )
-    assert set(counts.values()) == {1}

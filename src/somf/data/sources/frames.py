@@ -50,17 +50,20 @@ def frame_source(frame: Any) -> Source:
     is_polars = comes_from(frame, "polars", "DataFrame")
     dtype, read = _polars_reader(frame) if is_polars else _arrow_reader(frame)
     names = list(frame.columns if is_polars else frame.schema.names)
-    return _source(frame.shape, dtype, read, names)
+    return _converted(frame.shape, dtype, read, names)
 
 
-def _source(
+def _converted(
     shape: tuple[int, int], dtype: np.dtype[Any], read: RowReader, names: list[Any]
 ) -> Source:
-    source: Source
+    """Return the source of a frame that is not one array."""
     if shape[0] * shape[1] * dtype.itemsize <= BUFFER_BYTES:
-        source = ArraySource(read(0, shape[0]))
-    else:
-        source = FrameSource(shape, dtype, read)
+        return _named(ArraySource(read(0, shape[0])), names)
+    return _named(FrameSource(shape, dtype, read), names)
+
+
+def _named(source: Source, names: list[Any]) -> Source:
+    """Return a source with the names of its features, if they are texts."""
     if names and all(isinstance(name, str) for name in names):
         source.feature_names = names
     return source
@@ -103,18 +106,16 @@ def _pandas_source(frame: Any) -> Source:
         _pandas_dtype(frame.iloc[:, i], dtype, names[i]) for i, dtype in enumerate(frame.dtypes)
     ]
     if names and all(comes_from(dtype, "pandas", "SparseDtype") for dtype in frame.dtypes):
-        source: Source = CsrSource(sp.csr_array(frame.sparse.to_coo()))
-        source.feature_names = names if all(isinstance(name, str) for name in names) else None
-        return source
+        return _named(CsrSource(sp.csr_array(frame.sparse.to_coo())), names)
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
     if _is_one_block(frame, dtype):
-        return _source(frame.shape, dtype, lambda start, stop: np.asarray(frame), names)
+        return _named(ArraySource(np.asarray(frame)), names)
     missing = {"na_value": np.nan} if dtype.kind == "f" else {}
 
     def read(start: int, stop: int) -> Array:
         return np.asarray(frame.iloc[start:stop].to_numpy(dtype=dtype, **missing))
 
-    return _source(frame.shape, dtype, read, names)
+    return _converted(frame.shape, dtype, read, names)
 
 
 def _is_one_block(frame: Any, dtype: np.dtype[Any]) -> bool:
@@ -126,7 +127,7 @@ def _is_one_block(frame: Any, dtype: np.dtype[Any]) -> bool:
 
 def _pandas_dtype(column: Any, dtype: Any, name: Any) -> np.dtype[Any]:
     """Return the type of the numbers of a column; missing ones need a floating type."""
-    if dtype == object:
+    if dtype == np.object_:
         try:
             column.to_numpy(dtype=np.float64, na_value=np.nan)
         except (TypeError, ValueError) as error:

@@ -78,7 +78,7 @@ class DaskSource(Source):
     @property
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, on average."""
-        return self._stored_per_row if self.is_sparse else float(self.shape[1])
+        return float(self._stored_per_row if self.is_sparse else self.shape[1])
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples as a new array; each chunk that holds some is computed once."""
