@@ -126,7 +126,7 @@ def test_a_column_that_is_not_numeric_is_named(kind):
     make = library.table if kind is arrow_table else library.DataFrame
     dates = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[ns]")
     for column in (["x", "y"], dates):
-        with pytest.raises(DataError, match="X must be numeric, got .* in the column 'city'"):
+        with pytest.raises(DataError, match=r"X must be numeric, got .* in the column 'city'"):
             as_source(make({"a": [1.0, 2.0], "city": column}))
 
 

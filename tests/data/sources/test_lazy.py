@@ -4,7 +4,6 @@ from collections import Counter
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 pytest.importorskip("dask.array", reason="Dask comes with the extra 'dask'")
 
@@ -21,12 +20,6 @@ from tests.helpers.source_contract import SourceContract, matrix
 class TestDaskArray(SourceContract):
     def make(self, folder):
         return as_source(dask_array.from_array(matrix(), chunks=((10, 4, 9), (3, 4)))), matrix()
-
-
-class TestDaskArrayOfSparseChunks(SourceContract):
-    def make(self, folder):
-        chunks = dask_array.from_array(matrix(), chunks=(10, 7)).map_blocks(sp.csr_array)
-        return as_source(chunks), matrix()
 
 
 def counted(X, chunks):

@@ -72,8 +72,9 @@ class DaskSource(Source):
     @cached_property
     def _stored_per_row(self) -> float:
         """How many entries a row of the first chunk has; it is computed for this."""
-        first = self.X.blocks[0].compute()
-        return max(1.0, float(first.nnz) / max(1, first.shape[0]))
+        first = self.X.blocks[0]
+        count: int = first.compute().nnz
+        return max(1.0, count / max(1, len(first)))
 
     @property
     def entries_per_row(self) -> float:
@@ -84,8 +85,8 @@ class DaskSource(Source):
         """Return samples as a new array; each chunk that holds some is computed once."""
         unique, positions = np.unique(ids, return_inverse=True)
         if not len(unique):
-            empty = (0, self.shape[1])
-            return sp.csr_array(empty, dtype=self.dtype) if self.is_sparse else np.empty(empty)
+            empty = np.empty((0, self.shape[1]), self.dtype)
+            return sp.csr_array(empty) if self.is_sparse else empty
         found = self.X[unique].compute()
         rows = sp.csr_array(found) if self.is_sparse else np.asarray(found)
         return rows[positions]
