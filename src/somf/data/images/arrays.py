@@ -8,7 +8,6 @@ from somf.data.channels import Channels
 from somf.data.sources.labelled import coordinates_of, is_loaded, signal_channels
 from somf.data.sources.lazy import compute_into
 from somf.data.sources.recognition import is_dask_array, is_data_array, is_signal
-from somf.errors import ParameterError
 from somf.scratch import scratch_zeros
 from somf.typing import Array
 
@@ -52,7 +51,7 @@ def is_foreign(image: Any) -> bool:
     return is_dask_array(image) or is_data_array(image) or is_signal(image)
 
 
-def foreign_image(image: Any) -> ForeignImage:
+def foreign_image(image: Any, n_axes: int) -> ForeignImage:
     """Return an image as an array of NumPy, without a copy if it is in memory.
 
     Dask arrays are computed once, and files of xarray are read once, into memory or, if the image
@@ -61,17 +60,17 @@ def foreign_image(image: Any) -> ForeignImage:
     Parameters
     ----------
     image : dask.array.Array, xarray.DataArray or hyperspy.signals.BaseSignal
+    n_axes : {2, 3}
+        Axes of space: 2 for an image, 3 for a volume.
     """
     if is_signal(image):
         return ForeignImage(_in_memory(image.data), None, signal_channels(image))
     if is_dask_array(image):
         return ForeignImage(_in_memory(image), None, None)
-    if image.ndim not in (2, 3):
-        rule = "have two or three dimensions"
-        raise ParameterError("image", rule, image, got=f"the dimensions {image.dims}")
     channels = None
-    if image.ndim == 3:
-        along = next((d for d in image.dims if str(d).lower() in CHANNEL_DIMENSIONS), image.dims[2])
+    if image.ndim > n_axes:
+        named = [name for name in image.dims if str(name).lower() in CHANNEL_DIMENSIONS]
+        along = (*named, image.dims[-1])[0]
         image = image.transpose(..., along)
         channels = coordinates_of(image, along)
     return ForeignImage(_values(image), _no_data(image), channels)
