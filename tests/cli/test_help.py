@@ -2,7 +2,9 @@
 
 import pytest
 
-click = pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+
+import click
 
 from somf.cli.app import application
 
