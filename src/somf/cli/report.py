@@ -33,8 +33,8 @@ def report(
     """Write a page about MODEL: one HTML file that needs no network.
 
     The page shows the atoms, the history of the fit, the parameters, where the model comes from and
-    the command that repeats it. With DATA it shows also the explained variance, reconstructions, how
-    often each atom is used, and, for images, maps of codes and errors.
+    the command that repeats it. With DATA it shows also the explained variance, reconstructions,
+    how often each atom is used, and, for images, maps of codes and errors.
     """
     from somf.report import write_report
 
