@@ -54,7 +54,7 @@ N_SAMPLES = 32
     "somf info scene.npy",
     "somf info scene.somf --json",
 )
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @console_options
 @with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
 def info(file: str, console: Console, **options: Any) -> None:
