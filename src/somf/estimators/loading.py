@@ -80,9 +80,13 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
     estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:
         estimator.feature_names_in_ = model.feature_names
+    if model.channels is not None:
+        estimator.channels_ = model.channels
     estimator._adopt_geometry(model.patches)
     estimator._adopt_offsets(model.offsets)
     if (model.offsets is not None) != config.is_centred:
         raise ValueError("it has offsets and is not centred, or is centred and has none")
     estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
     estimator.history_ = model.history
+    if model.provenance is not None:
+        estimator.provenance_ = model.provenance
