@@ -48,7 +48,7 @@ def test_images_are_resampled_to_the_grid_that_is_asked_for():
     masker = fitted_masker(mask_image(), settings, [run])
     rows = np.zeros((20, preparation.voxel_count(masker)), np.float32)
     prepare(masker, run, None, rows)
-    resampled = resample_to_img(run.image, masker.mask_img_)
+    resampled = resample_to_img(run.image, masker.mask_img_, force_resample=True, copy_header=True)
     np.testing.assert_allclose(rows, apply_mask(resampled, masker.mask_img_), rtol=1e-4)
 
 

@@ -32,6 +32,9 @@ from somf.typing import Array, History
 
 logger = logging.getLogger("somf.integrations.nilearn")
 
+ALPHA_TIMES_VOXELS = 5.0
+"""λ times the number of voxels, where λ is not given."""
+
 MASKER_SETTINGS = (
     "smoothing_fwhm",
     "standardize",
@@ -86,11 +89,8 @@ class BrainFactorization(BaseEstimator):
         More parameters for the computation of a mask.
     alpha : float or "auto", default="auto"
         Weight λ of the penalty on codes of `somf.SparsePCA`. The larger it is, the sparser are the
-        maps. It does not depend on the scale of the data.
-    map_density : float or "auto", default="auto"
-        The fraction of voxels that a map shall have, on average, where `alpha` is ``"auto"``.
-        ``"auto"`` is ``2 / n_components``, but not more than a half: on average, a voxel belongs to
-        two maps.
+        maps. ``"auto"`` is 5 over the number of voxels, which gives maps with about a tenth of the
+        voxels. The scale of the data does not matter.
     dict_init : image or path, optional
         Initial maps, a 4-D image with the grid of the mask. By default these are principal
         components of up to 500 scans, rotated by varimax, or scans that are drawn at random if
@@ -159,7 +159,6 @@ class BrainFactorization(BaseEstimator):
         mask_strategy: str = "epi",
         mask_args: dict[str, Any] | None = None,
         alpha: float | Literal["auto"] = "auto",
-        map_density: float | Literal["auto"] = "auto",
         dict_init: Any = None,
         reduction: float | Literal["auto"] = "auto",
         learning_rate: float | Literal["auto"] = "auto",
@@ -187,7 +186,6 @@ class BrainFactorization(BaseEstimator):
         self.mask_strategy = mask_strategy
         self.mask_args = mask_args
         self.alpha = alpha
-        self.map_density = map_density
         self.dict_init = dict_init
         self.reduction = reduction
         self.learning_rate = learning_rate
@@ -220,14 +218,12 @@ class BrainFactorization(BaseEstimator):
         self : object
         """
         model = self._model()
-        if self.alpha == "auto":
-            model.alpha = 0.1
         check_params(vars(model))
         runs = open_runs(imgs)
         own_confounds = checked_confounds(confounds, runs)
         masker = fitted_masker(self.mask, self._masker_settings(), runs)
-        if self.alpha == "auto":
-            model.alpha = 25.0 / voxel_count(masker)
+        if isinstance(self.alpha, str):
+            model.alpha = ALPHA_TIMES_VOXELS / voxel_count(masker)
         given = None if self.dict_init is None else self._given_maps(masker)
         rows = self._prepared(masker, runs, own_confounds)
         maps = initial_maps(rows, self.n_components) if given is None else given
@@ -330,7 +326,7 @@ class BrainFactorization(BaseEstimator):
         """Return the estimator that learns the maps."""
         return SparsePCA(
             self.n_components,
-            alpha=self.alpha,
+            alpha=ALPHA_TIMES_VOXELS if self.alpha == "auto" else self.alpha,
             reduction=self.reduction,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,

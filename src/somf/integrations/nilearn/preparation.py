@@ -197,6 +197,8 @@ def _masked(masker: Any, slab: Any) -> Array:
             target_shape=masker.mask_img_.shape,
             interpolation="continuous",
             copy=False,
+            force_resample=True,
+            copy_header=True,
             clip=False,  # the range of a slab is not that of the run
         )
     if masker.smoothing_fwhm is not None:
