@@ -10,6 +10,7 @@ COMMANDS = (
     "demo",
     "fit",
     "transform",
+    "reconstruct",
     "impute",
     "score",
     "info",
@@ -36,7 +37,7 @@ def test_there_is_help_with_an_example_for_every_command(somf_command):
 def test_the_examples_of_the_help_work_one_after_the_other(somf_command):
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     commands = application.commands
-    for name in ("fit", "transform", "score", "info", "plot", "report", "compare"):
+    for name in ("fit", "transform", "reconstruct", "score", "info", "plot", "report", "compare"):
         for line in examples(commands[name]):
             somf_command(line)
     for line in examples(application):
