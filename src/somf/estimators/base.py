@@ -11,13 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
-from somf.data import ObservedSource, Offsets, Source
+from somf.data import Channels, ObservedSource, Offsets, Source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import DataError, MissingStateError, ParameterError
+from somf.errors import MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
@@ -31,7 +31,13 @@ from somf.estimators.config import (
     check_params,
     check_tolerance,
 )
-from somf.estimators.opening import for_source, geometry_of, open_samples
+from somf.estimators.opening import (
+    adopt_features,
+    check_features,
+    for_source,
+    geometry_of,
+    open_samples,
+)
 from somf.estimators.parameters import describe_parameters
 from somf.inference.coding import (
     CodedChunk,
@@ -88,6 +94,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     alpha_: float
     offsets_: Array
     patches_: dict[str, Any]
+    channels_: Channels
     provenance_: dict[str, str]
     patch_shape_: tuple[int, ...]
 
@@ -214,14 +221,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         own_rows: bool,
         sample_weight: Array | None,
     ) -> Self:
-        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
+        adopt_features(named := BaseEstimator(), X, source)  # checks names early
         config = for_source(config, source)
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
         identify = partial(self._identity, source, validation, seed, names, sample_weight)
         learned = fitting.fit(
             config, source, validation, seed, identify, communicator, own_rows, sample_weight
         )
-        validate_data(self, X, skip_check_array=True)
+        adopt_features(self, X, source)
         self._adopt(learned.config, learned.state, learned.history)
         self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
@@ -254,6 +261,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
             patches=geometry_of(source),
+            channels=source.channels,
             data=data,
             validation=fingerprint(validation),
             files={"X": file_stamp(source), "validation": file_stamp(validation)},
@@ -298,7 +306,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         counts = check_weights(sample_weight, source.shape[0])
         config = for_source(config, source)
         if hasattr(self, "components_"):
-            self._check_features(X)
+            check_features(self, X)
             self._check_can_continue(config)
             if config.has_weights != self._fitted_config.has_weights:
                 rule = "be given in all calls or in none, unless missing is 'nan' or 'absent'"
@@ -309,7 +317,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         def adopt(config: TrainingConfig, state: State) -> None:
             if is_first:
-                validate_data(self, X, skip_check_array=True)
+                adopt_features(self, X, source)
                 self._adopt_geometry(geometry_of(source))
             self._adopt(config, state, getattr(self, "history_", {}))
 
@@ -637,20 +645,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Return samples for a fitted model as a source, their features checked."""
         check_is_fitted(self)
         source, X = self._opened(X, weights)
-        self._check_features(X)
+        check_features(self, X)
         if isinstance(source, ObservedSource) and hasattr(self, "offsets_"):
             source.offsets = Offsets(self.offsets_)
         return source
-
-    def _check_features(self, X: Any) -> None:
-        """Raise ValueError unless X has the features of the fit; a source has no names of them."""
-        if not isinstance(X, Source):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        elif X.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
 
     @contextmanager
     def _coding_on_ranks(
@@ -724,6 +722,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
                 patches=getattr(self, "patches_", None),
+                channels=getattr(self, "channels_", None),
                 alpha=self.alpha_,
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
