@@ -39,6 +39,9 @@ DEFAULT_SEED = 0
 """The default of --seed. A command that is repeated gives the same result, and can resume from its
 checkpoint."""
 
+DENSITY_HELP = " It implies --alpha auto."
+"""What the help of --density adds."""
+
 INIT_HELP = " FILE is a .npy file of atoms, or a model."
 """What the help of --init adds: an array comes from a file."""
 
@@ -68,9 +71,24 @@ def estimator_options(command: Function) -> Function:
 
 def _option(name: str) -> Callable[[Function], Function]:
     """Return the option for a parameter of the estimators."""
-    default = str(DEFAULT_SEED) if name == "random_state" else None
-    more_help = INIT_HELP if name == "init" else ""
+    default = str(DEFAULT_SEED) if name == "random_state" else _defaults(name)
+    more_help = {"init": INIT_HELP, "code_density": DENSITY_HELP}.get(name, "")
     return option_for(name, MatrixFactorization, default, more_help + _problems_with(name))
+
+
+def _defaults(name: str) -> str | None:
+    """Return the defaults of a parameter, if that of a problem differs from the general one."""
+    general, *others = (
+        (problem, inspect.signature(kind).parameters.get(name))
+        for problem, kind in reversed(PROBLEMS.items())
+    )
+    default = general[1].default if general[1] is not None else None
+    different = [
+        f"{parameter.default} for {problem}"
+        for problem, parameter in others
+        if parameter is not None and parameter.default != default
+    ]
+    return ", ".join([str(default), *different]) if different else None
 
 
 def _problems_with(name: str) -> str:

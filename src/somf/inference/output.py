@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from somf.data.formats.kinds import ending_of
 from somf.data.readahead.memory_map import Mapping, is_mapped
 from somf.errors import OutputExistsError, ParameterError
+from somf.files.atomic import atomic_write
 from somf.optional import import_optional
-from somf.persistence.atomic import atomic_write
 from somf.scratch import reserve
 from somf.typing import Array, Matrix
 

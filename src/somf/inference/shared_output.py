@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from somf.data.formats.kinds import ending_of
 from somf.distributed import Communicator, together
+from somf.files.atomic import atomic_write
 from somf.inference.output import (
     DenseCodes,
     SparseCodes,
@@ -20,7 +21,6 @@ from somf.inference.output import (
     rows_per_chunk,
 )
 from somf.optional import import_optional
-from somf.persistence.atomic import atomic_write
 from somf.typing import Ints
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from somf.errors import DamagedFileError, ParameterError
-from somf.persistence.atomic import atomic_write
+from somf.files.atomic import atomic_write
 from somf.typing import Array, Ints
 
 DTYPES: dict[str, np.dtype[Any]] = {

@@ -18,6 +18,14 @@
     });
   }
 
+  // Of the maps of codes one is visible: that of the atom which the slider chooses.
+  const slider = byId("map-slider");
+  slider?.addEventListener("input", () => {
+    const all = [...document.querySelectorAll(".code-map")];
+    for (const [place, map] of all.entries()) map.hidden = place !== slider.valueAsNumber;
+    slider.setAttribute("aria-valuetext", `Atom ${all[slider.valueAsNumber].dataset.number}`);
+  });
+
   // Everything that comes from a file goes through textContent, never through HTML.
   const element = (name, text, className) => {
     const made = document.createElement(name);
@@ -33,7 +41,7 @@
     const box = element("div", undefined, "box"), ends = element("div", undefined, "ends");
     ends.append(element("span", small.dataset.high), element("span", small.dataset.low));
     const feet = element("div", undefined, "feet");
-    feet.append(element("span", `${small.dataset.what} 0`), element("span", small.dataset.last));
+    feet.append(element("span", small.dataset.first), element("span", small.dataset.last));
     box.append(ends, small.cloneNode(true), feet);
     return [box];
   };

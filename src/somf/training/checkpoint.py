@@ -21,9 +21,9 @@ import numpy as np
 from somf.algorithm.state import State
 from somf.distributed import ALONE, Communicator, together
 from somf.errors import DamagedFileError, ParameterError
+from somf.files.atomic import remove_leftovers
+from somf.files.locking import InUse, LockFile
 from somf.persistence import modelfile
-from somf.persistence.atomic import remove_leftovers
-from somf.persistence.locking import InUse, LockFile
 from somf.persistence.modelfile import Model
 from somf.training.callbacks import Progress
 from somf.training.contents import (
@@ -206,6 +206,7 @@ class CheckpointManager:
             history=progress.history,
             feature_names=self.identity.feature_names,
             patches=self.identity.patches,
+            channels=self.identity.channels,
             alpha=contents.alpha,
             n_iter=state.n_iter,
             n_samples_seen=state.n_samples_seen,

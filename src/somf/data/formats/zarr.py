@@ -83,7 +83,7 @@ def _check_array(path: str, array: Any, dimensions: tuple[int, ...], name: str |
 
 
 def _stored_bytes(array: Any) -> int:
-    return sum(size for _, size in _files_in(_folder_of(array)))
+    return sum(size for _, size in _files_in(folder_of(array)))
 
 
 def _is_array(item: Any) -> bool:
@@ -187,7 +187,7 @@ class ChunkFiles:
     """
 
     def __init__(self, array: Any) -> None:
-        self.array, self.folder = array, _folder_of(array)
+        self.array, self.folder = array, folder_of(array)
         is_format_3 = array.metadata.zarr_format == 3
         self.metadata = "zarr.json" if is_format_3 else ".zarray"
         sizes = getattr(array, "shards", None) or array.chunks  # a shard is one file
@@ -233,7 +233,8 @@ class ChunkFiles:
         return number
 
 
-def _folder_of(array: Any) -> str:
+def folder_of(array: Any) -> str:
+    """Return the folder of an array that is stored in files."""
     return os.path.normpath(os.path.join(str(array.store.root), str(array.path)))
 
 

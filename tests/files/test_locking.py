@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning
-from somf.persistence import locking
-from somf.persistence.locking import HAS_LOCKS, InUse, LockFile
+from somf.files import locking
+from somf.files.locking import HAS_LOCKS, InUse, LockFile
 
 pytestmark = pytest.mark.skipif(not HAS_LOCKS, reason="the system has no locks")
 
@@ -126,7 +126,7 @@ def test_two_processes_do_not_share_a_checkpoint(tmp_path, is_killed):
 
 def test_without_locks_nothing_is_locked(tmp_path, monkeypatch):
     monkeypatch.setattr(locking, "fcntl", None)
-    monkeypatch.setattr("somf.persistence.atomic.HAS_LOCKS", False)
+    monkeypatch.setattr("somf.files.atomic.HAS_LOCKS", False)
     (tmp_path / "c.abcd1234.part").touch()
     DictionaryLearning(2, checkpoint=tmp_path / "c").fit(X)
     assert sorted(os.listdir(tmp_path)) == ["c", "c.previous"]

@@ -1,0 +1,90 @@
+"""From the X of a method to a source of samples, and what follows from it."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from somf.data import ImagePatches, ObservedSource, Source, as_source
+from somf.data.sources.frames import is_frame
+from somf.errors import DataError, ParameterError
+from somf.training.config import TrainingConfig
+
+
+def open_samples(X: Any, weights: Any, missing: str, center: str) -> tuple[Source, Any]:
+    """Return the source of X, and X itself if scikit-learn can check it: a path has no shape.
+
+    If entries may be unknown, or have weights, the source tells so.
+
+    Parameters
+    ----------
+    X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+    weights : None, or likewise
+        How much each entry counts.
+    missing, center : str
+        The parameters of the estimator.
+    """
+    source = as_source(X)
+    is_named = source.feature_names is not None and not is_frame(X)  # unknown to scikit-learn
+    checked = X if hasattr(X, "shape") and not is_named else source
+    if missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
+        rule = "be 'nan' for patches with no_data='missing'"
+        raise ParameterError("missing", rule, missing, "Entries without data are unknown.")
+    if missing != "error" or center != "none" or weights is not None:
+        of_entries = None if weights is None else as_source(weights)
+        source = ObservedSource(source, missing, of_entries)
+    return source, checked
+
+
+def for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
+    """Return a configuration for the features of a source, and for what is known of its entries."""
+    config = config.for_features(source.shape[1])
+    if not isinstance(source, ObservedSource):
+        return replace(config, has_weights=False)
+    return replace(config, has_weights=True, base_weight=source.base_weight)
+
+
+def adopt_features(estimator: Any, X: Any, source: Source) -> None:
+    """Let an estimator know the number of features, and their names and channels, if any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X, source
+        What `open_samples` returns.
+    """
+    validate_data(estimator, X, skip_check_array=True)
+    if isinstance(X, Source) and source.feature_names is not None:
+        estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
+    if source.channels is not None:
+        estimator.channels_ = source.channels
+    elif hasattr(estimator, "channels_"):
+        del estimator.channels_  # they are those of an earlier fit
+
+
+def check_features(estimator: Any, X: Any) -> None:
+    """Raise ValueError unless X has the features of the fit, in number and, if known, in name."""
+    if not isinstance(X, Source):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return
+    if X.shape[1] != estimator.n_features_in_:
+        raise DataError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    expected = getattr(estimator, "feature_names_in_", None)
+    if expected is None or X.feature_names is None:
+        return
+    for i, (wanted, found) in enumerate(zip(expected, X.feature_names, strict=True)):
+        if wanted != found:
+            raise DataError(
+                f"Feature {i} of X must be {wanted!r} as in the fit, got {found!r}. Give X the "
+                "features of the fit, in the same order."
+            )
+
+
+def geometry_of(source: Source) -> dict[str, Any] | None:
+    """Return how samples were cut out of an image, if they were."""
+    source = source.source if isinstance(source, ObservedSource) else source
+    return source.geometry if isinstance(source, ImagePatches) else None
