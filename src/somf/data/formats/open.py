@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.checks import check_compressed, check_not_empty, check_real, check_two_dimensions
+from somf.data.formats.annotated import chosen_genes, is_annotated, matrix_of
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.hdf5 import hdf5_source
 from somf.data.formats.kinds import (
@@ -24,6 +25,7 @@ from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.reopened import open_some
+from somf.data.sources.selected import SelectedFeatures
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource
@@ -50,7 +52,7 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
+    X : array-like, sparse matrix, AnnData, path, Source, or list of paths, sources or memory maps
         The rows of the items of a list are stacked.
 
     Returns
@@ -71,6 +73,8 @@ def as_source(X: Any) -> Source:
     elif _is_list_of_sources(X):
         parts = [as_source(x) for x in X]
         return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
+    elif is_annotated(X):
+        return annotated_source(X)
     elif sp.issparse(X):
         check_two_dimensions(X.ndim)
         check_compressed(X)  # before SciPy converts it
@@ -93,6 +97,28 @@ def _numbers(X: Any, array: Any) -> Array:
         numbers: Array = X.to_numpy(dtype=np.float64, na_value=np.nan)
         return numbers
     return np.asarray(array.astype(np.float64))
+
+
+def annotated_source(adata: Any, layer: str | None = None, mask_var: Any = None) -> Source:
+    """Return the cells × genes of an AnnData object as a source, with the names of the genes.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory, or backed by a file.
+    layer : str, optional
+        A layer of it; by default X.
+    mask_var : str or array-like of bool of shape (n_vars,), optional
+        Which genes to use: a column of ``adata.var``, such as ``"highly_variable"``, or one truth
+        value for every gene. By default all.
+
+    Returns
+    -------
+    source : Source
+    """
+    source = as_source(matrix_of(adata, layer))
+    source.feature_names = adata.var_names.astype(str).tolist()
+    return source if mask_var is None else SelectedFeatures(source, chosen_genes(adata, mask_var))
 
 
 def open_source(
