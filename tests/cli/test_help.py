@@ -6,7 +6,18 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 from somf.cli.app import application
 
-COMMANDS = ("demo", "fit", "transform", "impute", "score", "info", "plot", "report", "bench")
+COMMANDS = (
+    "demo",
+    "fit",
+    "transform",
+    "impute",
+    "score",
+    "info",
+    "plot",
+    "report",
+    "compare",
+    "bench",
+)
 
 
 def examples(command):
@@ -25,7 +36,7 @@ def test_there_is_help_with_an_example_for_every_command(somf_command):
 def test_the_examples_of_the_help_work_one_after_the_other(somf_command):
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     commands = application.commands
-    for name in ("fit", "transform", "score", "info", "plot", "report"):
+    for name in ("fit", "transform", "score", "info", "plot", "report", "compare"):
         for line in examples(commands[name]):
             somf_command(line)
     for line in examples(application):

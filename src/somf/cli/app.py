@@ -13,6 +13,7 @@ import click
 import somf
 from somf.cli.bench import bench
 from somf.cli.command import examples
+from somf.cli.compare import compare
 from somf.cli.console import echo, escaped_errors
 from somf.cli.demo import demo
 from somf.cli.errors import message_of
@@ -102,5 +103,5 @@ def print_traceback(*error: Any) -> None:
     echo("".join(traceback.format_exception(*error)).rstrip(), err=True)
 
 
-for command in (demo, fit, transform, impute, score, info, plot, report, bench):
+for command in (demo, fit, transform, impute, score, info, plot, report, compare, bench):
     application.add_command(command)

@@ -47,6 +47,7 @@ from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
+from somf.persistence.provenance import provenance_of
 from somf.training import fitting
 from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
@@ -86,6 +87,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     alpha_: float
     offsets_: Array
     patches_: dict[str, Any]
+    provenance_: dict[str, str]
     patch_shape_: tuple[int, ...]
 
     def __init__(
@@ -220,6 +222,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         validate_data(self, X, skip_check_array=True)
         self._adopt(learned.config, learned.state, learned.history)
+        self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
         return self
 
@@ -364,7 +367,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 delattr(self, name)  # it is that of an earlier fit
         if patches is not None:
             self.patches_ = patches
-            self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
+            size, image = patches["patch_size"], patches["images"][0]
+            self.patch_shape_ = (*size, *image["shape"][len(size) :])
 
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:
@@ -704,6 +708,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
                 offsets=getattr(self, "offsets_", None),
+                provenance=getattr(self, "provenance_", None),
             ),
         )
 

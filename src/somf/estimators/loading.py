@@ -86,3 +86,5 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
         raise ValueError("it has offsets and is not centred, or is centred and has none")
     estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
     estimator.history_ = model.history
+    if model.provenance is not None:
+        estimator.provenance_ = model.provenance

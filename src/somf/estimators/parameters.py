@@ -84,7 +84,8 @@ positive_atoms : bool
 code_tol : float
     Relative duality gap at which the codes of an iteration are good enough.
 record_every : int
-    Samples between two entries of `history_`; by default an epoch.
+    Samples between two entries of `history_`; by default an epoch, and in the first one, without
+    validation data, also after 1/64, 1/32, … 1/2 of its samples.
 device : {"cpu", "cuda"}
     Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). A fitted model
     can be used on either device.
@@ -127,8 +128,12 @@ n_iter_ : int
 n_samples_seen_ : int
     Number of samples seen, repeated visits counted.
 history_ : dict of lists
-    ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds`` and, with validation
-    data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
+    ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds``, ``training_objective``
+    (the mean objective of minibatches since the record before, each before it was learned from,
+    and from the features in use) and, with validation data, ``objective``, at the start of `fit`,
+    every `record_every` samples and at the end.
+provenance_ : dict of str
+    After `fit`: its date, the names of the files, the machine and the versions of libraries.
 has_state : bool
     Whether the model has the state from which `partial_fit` continues: False after `somf.load`
     of a model that was saved without it, and after a fit by several ranks.

@@ -1,27 +1,21 @@
-"""Some features of a source."""
+"""Some of the rows of another source."""
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data import as_source
-from somf.data.sources.selected import SelectedFeatures
+from somf.data.sources.selected import SelectedSource
 from tests.helpers.source_contract import SourceContract, matrix
 
-FEATURES = np.array([0, 2, 3, 6])
+IDS = np.arange(0, 46, 2)[::-1]
+TWICE = np.repeat(matrix(), 2, axis=0)
 
 
-class TestSelectedFeatures(SourceContract):
+class TestSelectedRowsOfAnArray(SourceContract):
     def make(self, folder):
-        return SelectedFeatures(as_source(matrix()), FEATURES), matrix()[:, FEATURES]
+        return SelectedSource(as_source(TWICE), IDS), matrix()[::-1]
 
 
-class TestSelectedFeaturesOfASparseMatrix(SourceContract):
+class TestSelectedRowsOfASparseMatrix(SourceContract):
     def make(self, folder):
-        source = as_source(sp.csr_array(matrix()))
-        return SelectedFeatures(source, FEATURES), matrix()[:, FEATURES]
-
-
-def test_names_of_features_are_those_of_the_selected_ones():
-    source = as_source(matrix())
-    source.feature_names = list("abcdefg")
-    assert SelectedFeatures(source, FEATURES).feature_names == ["a", "c", "d", "g"]
+        return SelectedSource(as_source(sp.csr_array(TWICE)), IDS), matrix()[::-1]

@@ -24,8 +24,8 @@ from somf.data.formats.npy import map_npy, map_raw, read_csr
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.features import SelectedFeatures
 from somf.data.sources.reopened import open_some
-from somf.data.sources.selected import SelectedFeatures
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource

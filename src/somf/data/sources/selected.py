@@ -1,40 +1,29 @@
-"""Some features of another source."""
+"""Some of the rows of another source."""
 
 from somf.data.source import Source
 from somf.typing import Ints, Rows
 
 
-class SelectedFeatures(Source):
-    """The rows of a source, with some of their features.
+class SelectedSource(Source):
+    """Samples that are chosen from another source, in any order.
 
     Parameters
     ----------
     source : Source
-        Of shape (n, p).
-    features : ndarray of int of shape (q,)
-        Columns of the source, in rising order.
+    ids : ndarray of int of shape (n,)
+        The rows of the source.
     """
 
-    def __init__(self, source: Source, features: Ints) -> None:
-        self.source, self.features = source, features
-        self.shape = (source.shape[0], len(features))
-        self.dtype, self.files = source.dtype, source.files
-        self.chunk_starts = source.chunk_starts
-        self.supports_partial_chunks = source.supports_partial_chunks
+    def __init__(self, source: Source, ids: Ints) -> None:
+        self.source, self.ids = source, ids
+        self.shape, self.dtype = (len(ids), source.shape[1]), source.dtype
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
-        self.reads_in_parallel = source.reads_in_parallel
-        if source.feature_names is not None:
-            self.feature_names = [source.feature_names[i] for i in features.tolist()]
-
-    @property
-    def entries_per_row(self) -> float:
-        """How many entries of a row are stored, at most, on average."""
-        return min(self.source.entries_per_row, float(self.shape[1]))
+        self.files, self.feature_names = source.files, source.feature_names
 
     def rows(self, ids: Ints) -> Rows:
-        """Return samples as a new array."""
-        return self.source.rows(ids)[:, self.features]
+        """Return samples."""
+        return self.source.rows(self.ids[ids])
 
     def prefetch(self, ids: Ints) -> None:
-        """Let the system read samples with all their features."""
-        self.source.prefetch(ids)
+        """Let the other source prefetch."""
+        self.source.prefetch(self.ids[ids])
