@@ -32,6 +32,9 @@ INTERRUPTED = 128 + signal.SIGINT
 TERMINATED = 128 + signal.SIGTERM
 """The exit code after SIGTERM, as shells have it."""
 
+WIDEST_HELP = 120
+"""The largest number of characters in a line of a help text; a narrower terminal has fewer."""
+
 EXPECTED_ERRORS = (SomfError, OSError, MemoryError)
 """Errors about data, files and the machine. Any other error is a bug, and has a traceback."""
 
@@ -84,7 +87,7 @@ def _exit_on_sigterm() -> Iterator[None]:
         "somf score atoms.somf scene.npy",
     ),
     cls=Application,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST_HELP},
 )
 @click.version_option(somf.__version__, prog_name="somf")
 def application() -> None:

@@ -31,7 +31,7 @@ from somf.kernels.cpu.threads import thread_count
     "somf fit rows.npy --components 20 --density 0.1 --checkpoint rows.checkpoint -o rows.somf",
     "somf fit --config scene.somf.toml --epochs 2 -o longer.somf",
 )
-@click.argument("data", nargs=-1, callback=from_config)
+@click.argument("data", nargs=-1, type=click.Path(), callback=from_config)
 @output_option("The model file to write.", required=False)
 @click.option(
     "--validation",
@@ -42,7 +42,10 @@ from somf.kernels.cpu.threads import thread_count
 )
 @weights_option
 @click.option(
-    "--sample-weight", metavar="FILE", help="How much each sample counts: a .npy file of numbers."
+    "--sample-weight",
+    type=click.Path(),
+    metavar="FILE",
+    help="How much each sample counts: a .npy file of numbers.",
 )
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to continue.")
 @workers_option

@@ -16,6 +16,7 @@ from somf.cli.data_options import (
     raw_dtype_option,
     raw_shape_option,
 )
+from somf.cli.folders import check_folders
 from somf.cli.open_data import PATCH_HINT, RAW_HINT, open_data
 from somf.cli.options import with_options
 from somf.data import CsrSource, Source
@@ -45,7 +46,7 @@ N_SAMPLES = 32
     "somf info scene.npy",
     "somf info scene.somf --json",
 )
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @console_options
 @with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
 def info(file: str, console: Console, **options: Any) -> None:
@@ -56,6 +57,7 @@ def info(file: str, console: Console, **options: Any) -> None:
     """
     if not os.path.exists(file):
         raise MissingFileError(f"There is no file {file!r}.")
+    check_folders([file])
     kind = kind_of(file)
     try:
         console.print_facts(_facts(file, kind, options))
@@ -156,7 +158,7 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         for name, value in modelfile.plain(model.get_params(deep=False)).items()
         if value != type(model)().get_params(deep=False)[name] and name not in ("callbacks", "init")
     }
-    seconds = history.get("compute_seconds", [None])
+    seconds = modelfile.seconds_of(path) or history.get("compute_seconds", [None])[-1]
     return {
         "what": "a checkpoint" if modelfile.is_checkpoint(path) else "a model",
         "problem": type(model).__name__,
@@ -168,7 +170,7 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         "parameters": changed,
         "iterations": model.n_iter_,
         "samples_seen": model.n_samples_seen_,
-        "seconds": seconds[-1],
+        "seconds": seconds,
         "initial_objective": objective[0] if objective else None,
         "objective": objective[-1] if objective else None,
         "has_state": model.has_state,

@@ -21,6 +21,22 @@ from somf.typing import Array, Ints
 
 
 @dataclass(frozen=True)
+class Pursuit:
+    """Codes by orthogonal matching pursuit, rather than by a penalty.
+
+    Attributes
+    ----------
+    max_atoms : int
+        Atoms of a sample, at most.
+    max_error : float
+        No more atoms are added once ‖x − Dα‖ is not larger.
+    """
+
+    max_atoms: int
+    max_error: float
+
+
+@dataclass(frozen=True)
 class CodedChunk:
     """Some samples and their codes.
 
@@ -50,10 +66,20 @@ class Coder:
     tol : float
         Codes are solved to a duality gap of at most `tol` times their objective, or to the
         resolution of the floating type.
+    pursuit : Pursuit, optional
+        If given, codes are those of a pursuit; the penalty does not count.
     """
 
-    def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        D: Array,
+        penalty: CodePenalty,
+        tol: float,
+        pursuit: Pursuit | None = None,
+    ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
+        self.pursuit = pursuit
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -68,7 +94,7 @@ class Coder:
         -------
         code : ndarray of shape (b, k)
         objective : ndarray of shape (b,)
-            ½‖x − Dα‖² + λΩ(α) of every sample.
+            ½‖x − Dα‖² + λΩ(α) of every sample; without the penalty, those of a pursuit.
 
         Raises
         ------
@@ -76,6 +102,8 @@ class Coder:
             If an objective overflows.
         """
         grams, beta, sq_norm = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
+        if self.pursuit is not None:
+            return self._pursued(self.pursuit, *map(to_host, (grams, beta, sq_norm)))
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
             grams, beta, sq_norm, self.penalty, self.tol, code
@@ -95,6 +123,18 @@ class Coder:
                 stacklevel=2,
             )
         return code, objective
+
+    def _pursued(
+        self, pursuit: Pursuit, grams: Array, beta: Array, sq_norm: Array
+    ) -> tuple[Array, Array]:
+        """Return codes of a pursuit, and half of the squared errors; the host computes them."""
+        from somf.kernels.cpu.pursuit import pursue  # Numba is slow to import
+
+        code = pursue(grams, beta, sq_norm, pursuit.max_atoms, pursuit.max_error)
+        # At a least squares solution ‖x − Dα‖² = ‖x‖² − αᵀβ.
+        squares = np.maximum(sq_norm - (code * beta).sum(axis=1), 0)
+        on_device: Any = self.kernels.to_device(code)
+        return on_device, squares / 2
 
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
@@ -143,12 +183,12 @@ class LearnedDictionary:
     n_threads: int | None
 
     @contextmanager
-    def coder(self, tol: float) -> Iterator[Coder]:
+    def coder(self, tol: float, pursuit: Pursuit | None = None) -> Iterator[Coder]:
         """Give a coder, with all threads and the memory of the device, while the context lasts."""
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol)
+            yield Coder(kernels, D, self.penalty, tol, pursuit)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""

@@ -4,16 +4,14 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.sources.recognition import comes_from
 from somf.errors import DataError, ParameterError, ParameterTypeError
 from somf.typing import Ints
 
 
 def is_annotated(X: Any) -> bool:
     """Return whether X is an AnnData object, or of a class derived from it."""
-    return any(
-        kind.__name__ == "AnnData" and kind.__module__.partition(".")[0] == "anndata"
-        for kind in type(X).__mro__
-    )
+    return comes_from(X, "anndata", "AnnData")
 
 
 def matrix_of(adata: Any, layer: str | None) -> Any:
