@@ -4,11 +4,11 @@ The objects may be in memory or backed by a file, of which one minibatch after t
 Nothing here imports anndata: objects are recognised by their class.
 """
 
+from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 
-import somf
 from somf.data import Source, annotated_source
 from somf.data.formats.annotated import chosen_genes, is_annotated
 from somf.errors import ParameterError, ParameterTypeError
@@ -149,7 +149,7 @@ def nmf(
     }
     target.uns[key_added] = _results(model, source) | {
         "params": {name: value for name, value in params.items() if value is not None},
-        "versions": {"somf": somf.__version__, "numpy": np.__version__},
+        "versions": {"somf": version("somf"), "numpy": np.__version__},
     }
     return target if copy else None
 
