@@ -13,7 +13,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of scanpy and cnmf
 
 @pytest.fixture(scope="module")
 def counts(tmp_path_factory):
-    """A file of the counts of 765 genes in 700 blood cells."""
+    """Write the counts of 765 genes in 700 blood cells to a file."""
     adata = scanpy.datasets.pbmc68k_reduced().raw.to_adata()
     # It has logarithms of 1 + counts per depth; the least entry of a cell is one count.
     scaled = np.expm1(adata.X.toarray().astype(np.float64))
