@@ -19,8 +19,10 @@ from somf.data.formats.kinds import (
     ending_of,
     envi_header_of,
     files_matching,
+    is_url,
 )
 from somf.data.formats.npy import map_npy, map_raw, read_csr
+from somf.data.formats.remote import remote_source
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
@@ -180,10 +182,21 @@ def open_source(
     paths = _expand(path)
     if not paths:
         raise ParameterError("path", "name at least one file", path)
+    if any(map(is_url, paths)):
+        return _open_urls(paths, dataset, transposed)
     openers = [partial(_open, p, dataset, shape, dtype, transposed, allow_external) for p in paths]
     if len(paths) == 1:
         return openers[0]()
     return StackedSource(open_some(openers, paths), paths)
+
+
+def _open_urls(paths: list[str], dataset: str | None, transposed: bool) -> Source:
+    """Open what URLs lead to; files on this machine must be opened on their own."""
+    if not all(map(is_url, paths)):
+        rule = "be all URLs or all files on this machine"
+        raise ParameterError("path", rule, paths, "Open them one by one, and stack the sources.")
+    parts = [remote_source(url, dataset, transposed) for url in paths]
+    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
@@ -191,6 +204,8 @@ def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return [name for p in path for name in _expand(p)]
     name = os.fspath(path)
+    if is_url(name):
+        return [name]
     found = files_matching(name)
     if not found:
         raise MissingFileError(f"No file matches {name!r}.")
