@@ -12,6 +12,7 @@ COMMANDS = (
     "demo",
     "fit",
     "transform",
+    "reconstruct",
     "impute",
     "score",
     "info",
@@ -63,7 +64,7 @@ def test_help_speaks_of_options_rather_than_of_parameters(somf_command):
 def test_the_examples_of_the_help_work_one_after_the_other(somf_command):
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     commands = application.commands
-    for name in ("fit", "transform", "score", "info", "plot", "report", "compare"):
+    for name in ("fit", "transform", "reconstruct", "score", "info", "plot", "report", "compare"):
         for line in examples(commands[name]):
             somf_command(line)
     for line in examples(application):
