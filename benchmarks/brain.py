@@ -165,7 +165,7 @@ def measure(
         Of `CONTENDERS`.
     truth : Simulation, optional
     picture : Path, optional
-        Where to draw maps.
+        Where to draw maps. They are kept beside it, for the picture of a call with other names.
     """
     with tempfile.TemporaryDirectory() as scratch:
         parts = halves(paths, Path(scratch))
@@ -203,6 +203,9 @@ def measure(
             maps[name] = found[0]
             print(name, entry, flush=True)
         if picture is not None:
+            kept = picture.with_suffix(".npz")  # of earlier calls, for other estimators
+            maps = (dict(np.load(kept)) if kept.exists() else {}) | maps
+            np.savez(kept, **maps)
             draw(maps, masker, mean_img(parts[0], copy_header=True), picture)
         return result
 
