@@ -20,7 +20,7 @@ from somf.cli.folders import check_folders
 from somf.cli.open_data import PATCH_HINT, cannot_read, open_data
 from somf.cli.options import with_options
 from somf.data import Channels, CsrSource, Source
-from somf.data.formats.kinds import STORED, Kind, kind_of, recognise
+from somf.data.formats.kinds import STORED, Kind, is_url, kind_of, recognise
 from somf.data.formats.npy import map_npy
 from somf.data.formats.readers import holds_anndata
 from somf.data.images.file_channels import channels_of_file
@@ -68,10 +68,11 @@ def info(file: str, console: Console, **options: Any) -> None:
     For data, the output has the shape and the type. For a model, it has the parameters, the size
     of the dictionary and the objective.
     """
-    if not os.path.exists(file):
-        raise MissingFileError(f"There is no file {file!r}.")
-    check_folders([file])
-    kind = recognise(file)
+    if not is_url(file):
+        if not os.path.exists(file):
+            raise MissingFileError(f"There is no file {file!r}.")
+        check_folders([file])
+    kind = Kind.ZARR if is_url(file) else recognise(file)
     try:
         facts = _facts(file, kind, options)
         terms = None if console.as_json else facts.pop("top_features", None)

@@ -50,7 +50,7 @@ def test_a_signal_is_a_matrix_of_pixels_and_channels(signal):
         source = as_source(each)
         np.testing.assert_array_equal(source.rows(np.arange(120)), CUBE.reshape(120, 40))
         assert source.channels.title == "Energy (eV)"
-        assert source.feature_names[:2] == ("100 eV", "100.5 eV")
+        assert source.feature_names[:2] == ["100 eV", "100.5 eV"]
     assert np.shares_memory(as_source(signal).X, signal.data)
 
 
