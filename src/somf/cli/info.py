@@ -142,10 +142,10 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
     """Return whether a file holds an image; anything else is left to the readers of matrices."""
     if kind is Kind.NPY:
         return bool(map_npy(path).ndim == 3)
-    if kind is Kind.IMAGE or (dataset is None and holds_anndata(path)):
+    if kind is Kind.IMAGE or (dataset is None and not is_url(path) and holds_anndata(path)):
         return kind is Kind.IMAGE
     try:
-        if kind_of(path) in STORED:
+        if is_url(path) or kind_of(path) in STORED:
             return len(open_stored(path, dataset, allow_external).shape) == 3
         is_of_matlab = kind in (Kind.MATLAB, Kind.MATLAB_73) and kind_of(path) in READERS
         return is_of_matlab and open_image(path, dataset, allow_external)[0].ndim == 3
@@ -156,7 +156,7 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
 
 
 def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> dict[str, Any]:
-    if kind in STORED:  # open_image would read all of it
+    if is_url(path) or kind in STORED:  # open_image would read all of it
         image = open_stored(path, dataset, allow_external)
         no_data = declared_no_data(image)
     else:

@@ -105,7 +105,7 @@ def open_image(
     name = os.fspath(path)
     kind = kind_of(name)
     if is_url(name):
-        stored = open_remote(name, dataset, dimensions(n_axes))
+        stored = open_stored(name, dataset, n_axes=n_axes)
         _check(stored, n_axes)
         return _unpacked(stored, None), declared_no_data(stored)
     if not os.path.exists(name):
@@ -145,6 +145,8 @@ def open_stored(
     -------
     stored : h5py.Dataset or zarr.Array
     """
+    if is_url(path):
+        return open_remote(path, dataset, dimensions(n_axes))
     if kind_of(path) in HDF5_OR_NETCDF:
         return open_dataset(path, dataset, dimensions(n_axes), allow_external)
     return open_array(path, dataset, dimensions(n_axes))
