@@ -13,7 +13,7 @@ HERE = Path(__file__).parent
 DRAWINGS = ("digits_nmf", "sparse_pca", "ratings", "topics", "streaming", "model_selection")
 """Examples whose figures are kept as PNG."""
 
-PHOTOGRAPHS = ("denoising", "inpainting")
+PHOTOGRAPHS = ("denoising", "inpainting", "unmixing")
 """Examples whose figures are kept as JPEG."""
 
 WIDTH = 1100
