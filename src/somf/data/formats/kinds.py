@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 
 HDF5 = (".h5", ".hdf5", ".he5")
 """Endings of HDF5 files."""
@@ -26,8 +27,15 @@ def kind_of(path: str) -> str:
     return ".zarr" if os.path.isdir(path) else ending_of(path)
 
 
+def is_url(path: str) -> bool:
+    """Return whether a text names something by its protocol, such as ``s3://bucket/x.zarr``."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", path) is not None
+
+
 def files_matching(path: str) -> list[str]:
-    """Return the files that a pattern matches, sorted; a path that is no pattern is returned."""
+    """Return the files that a pattern matches, sorted; what is no pattern is returned."""
+    if is_url(path):
+        return [path]
     is_pattern = glob.has_magic(path) and not os.path.exists(path)
     return sorted(glob.glob(path)) if is_pattern else [path]
 

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.checks import check_compressed, check_not_empty, check_real, check_two_dimensions
+from somf.data.formats.annotated import chosen_genes, is_annotated, matrix_of
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.hdf5 import hdf5_source
 from somf.data.formats.kinds import (
@@ -18,11 +19,14 @@ from somf.data.formats.kinds import (
     ending_of,
     envi_header_of,
     files_matching,
+    is_url,
 )
 from somf.data.formats.npy import map_npy, map_raw, read_csr
+from somf.data.formats.remote import remote_source
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.features import SelectedFeatures
 from somf.data.sources.frames import frame_source, is_frame
 from somf.data.sources.labelled import data_array_source, signal_source
 from somf.data.sources.lazy import DaskSource
@@ -54,7 +58,7 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
+    X : array-like, sparse matrix, AnnData, path, Source, or list of paths, sources or memory maps
         The rows of the items of a list are stacked.
 
     Returns
@@ -75,6 +79,8 @@ def as_source(X: Any) -> Source:
     elif _is_list_of_sources(X):
         parts = [as_source(x) for x in X]
         return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
+    elif is_annotated(X):
+        return annotated_source(X)
     elif sp.issparse(X):
         check_two_dimensions(X.ndim)
         check_compressed(X)  # before SciPy converts it
@@ -95,6 +101,28 @@ def as_source(X: Any) -> Source:
     check_real(source.dtype)
     check_not_empty(source.shape)
     return source
+
+
+def annotated_source(adata: Any, layer: str | None = None, mask_var: Any = None) -> Source:
+    """Return the cells × genes of an AnnData object as a source, with the names of the genes.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory, or backed by a file.
+    layer : str, optional
+        A layer of it; by default X.
+    mask_var : str or array-like of bool of shape (n_vars,), optional
+        Which genes to use: a column of ``adata.var``, such as ``"highly_variable"``, or one truth
+        value for every gene. By default all.
+
+    Returns
+    -------
+    source : Source
+    """
+    source = as_source(matrix_of(adata, layer))
+    source.feature_names = adata.var_names.astype(str).tolist()
+    return source if mask_var is None else SelectedFeatures(source, chosen_genes(adata, mask_var))
 
 
 def open_source(
@@ -154,10 +182,21 @@ def open_source(
     paths = _expand(path)
     if not paths:
         raise ParameterError("path", "name at least one file", path)
+    if any(map(is_url, paths)):
+        return _open_urls(paths, dataset, transposed)
     openers = [partial(_open, p, dataset, shape, dtype, transposed, allow_external) for p in paths]
     if len(paths) == 1:
         return openers[0]()
     return StackedSource(open_some(openers, paths), paths)
+
+
+def _open_urls(paths: list[str], dataset: str | None, transposed: bool) -> Source:
+    """Open what URLs lead to; files on this machine must be opened on their own."""
+    if not all(map(is_url, paths)):
+        rule = "be all URLs or all files on this machine"
+        raise ParameterError("path", rule, paths, "Open them one by one, and stack the sources.")
+    parts = [remote_source(url, dataset, transposed) for url in paths]
+    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
@@ -165,6 +204,8 @@ def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return [name for p in path for name in _expand(p)]
     name = os.fspath(path)
+    if is_url(name):
+        return [name]
     found = files_matching(name)
     if not found:
         raise MissingFileError(f"No file matches {name!r}.")

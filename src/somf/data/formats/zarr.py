@@ -190,6 +190,8 @@ class ZarrSource(SlicedSource):
     path : str
     """
 
+    small_read = 2**20  # the library takes a millisecond for a read, of a part of a shard, too
+
     def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
         super().__init__(X, transposed, path)
         self._files = ChunkFiles(X)
@@ -206,6 +208,8 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     X : zarr.Array of shape (n, p)
     path : str
     """
+
+    small_read = 0  # it is read without the library
 
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)
