@@ -40,10 +40,10 @@ SIGMA = 25.0
 PATCH = 8
 """Height and width of the patches of photographs."""
 
-PHOTOGRAPHS = {"china": (100, 200), "flower": (120, 180)}
+PHOTOGRAPHS = {"china": (100, 250), "flower": (150, 250)}
 """The photographs, and the upper left corner of the part that is used."""
 
-SIDE = 160
+SIDE = 96
 """Height and width of that part."""
 
 N_ATOMS = 100
@@ -138,6 +138,7 @@ def compare(
         samples = _samples(X, seed)
         model, times = learn_somf(make, samples, seed)
         curve = [(judge(model.components_, seed), times)]
+        print(f"somf has learned in {times.cpu:.1f} s of CPU", flush=True)
         for part in reversed(PARTS):
             shorter = learn_somf(make, samples, seed, model.n_samples_seen_ / part)
             curve.insert(0, (judge(shorter[0].components_, seed), shorter[1]))
@@ -145,6 +146,7 @@ def compare(
         for name, learn in peers.items():
             atoms, times = learn(samples, seed)
             results[name] = judge(atoms, seed), times
+            print(f"{name} has learned in {times.cpu:.1f} s of CPU", flush=True)
         for name, (quality, times) in results.items():
             sooner = next((t for q, t in curve if is_better(q, quality)), None)
             row = rows.setdefault(name, {})
