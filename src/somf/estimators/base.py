@@ -43,6 +43,7 @@ from somf.inference.coding import (
 from somf.inference.imputation import filled_in
 from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
+from somf.inference.pursuit import Pursuit, pursuit_for
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
@@ -96,6 +97,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         alpha: float | Literal["auto"] = 0.1,
         code_density: float = 0.1,
+        atom_density: float | None = None,
+        transform_alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
         reduction: float | Literal["auto"] = "auto",
@@ -125,6 +128,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components = n_components
         self.alpha = alpha
         self.code_density = code_density
+        self.atom_density = atom_density
+        self.transform_alpha = transform_alpha
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
         self.reduction = reduction
@@ -329,7 +334,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _config(self) -> TrainingConfig:
         """Return the parameters after a check, with λ of the fit if it had to be found."""
         request = self._requested_config()
-        is_found = request.code_density is not None and hasattr(self, "alpha_")
+        is_found = request.has_open_alpha and hasattr(self, "alpha_")
         return request.with_alpha(self.alpha_) if is_found else request
 
     def _draw_seed(self) -> int:
@@ -411,6 +416,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         weights: Any = None,
         sparse: bool = False,
+        max_atoms: int | None = None,
+        max_error: Any = None,
         ranks: Ranks = "off",
     ) -> Any:
         """Return the codes of samples on the learned atoms, computed and written in chunks.
@@ -427,6 +434,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             How much each entry of X counts; see `fit`.
         sparse : bool, default=False
             Whether to return a CSR array, so that codes with few non-zeros take little memory.
+        max_atoms : int, optional
+            Codes by orthogonal matching pursuit instead of the penalty: at most so many atoms for
+            each sample, which are not shrunk.
+        max_error : float or array-like of shape (n_samples,), optional
+            Likewise: a sample gets no further atom when ‖x − Dα‖ is at most this, as in denoising,
+            where the noise is known.
         ranks : {"off", "share", "own"}, default="off"
             Whether several processes (see `fit`) share the work, and all of them call this method:
             ``"share"`` writes one file, `out`, which all of them must be able to write to, or
@@ -435,17 +448,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         codes : ndarray or csr_array of shape (n_samples, n_components)
-            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
+            Those of `transform_alpha`, solved to a relative duality gap of 1e-6, or to the limits
+            of the floating type, unless `max_atoms` or `max_error` is given. What
             was given as `out`, or, for a file, the memory map or Zarr array that it is.
         """
         source = self._source(X, weights)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
+        pursuit = pursuit_for(max_atoms, max_error, source.shape, shape[1], self.positive_code)
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
-        own = np.arange(*edges[communicator.rank : communicator.rank + 2])
+        span = slice(*edges[communicator.rank : communicator.rank + 2])
+        own = np.arange(span.start, span.stop)
         with (
             communicator.reporting(),
-            self._coding(source, CODE_TOL, own) as (_, chunks),
+            self._coding(
+                source, CODE_TOL, own, for_user=True, pursuit=pursuit and pursuit.of(span)
+            ) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
@@ -651,12 +669,25 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 yield coder, chunks, communicator, None if counts is None else counts[own]
 
     def _coding(
-        self, source: Source, tol: float, ids: Ints | None = None, entries_per_row: int = 0
+        self,
+        source: Source,
+        tol: float,
+        ids: Ints | None = None,
+        entries_per_row: int = 0,
+        for_user: bool = False,
+        pursuit: Pursuit | None = None,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
-        """Give a coder, and samples of a source coded by it; see `coding`."""
+        """Give a coder, and samples of a source coded by it; see `coding`.
+
+        Codes are those of the objective, or those of `transform`, which are for the user.
+        """
         config = self._config()
         learned = LearnedDictionary(
-            self.components_, config.penalty, config.ball, config.device, config.n_threads
+            self.components_,
+            config.transform_penalty if for_user else config.penalty,
+            config.ball,
+            config.device,
+            config.n_threads,
         )
         return coding(
             learned,
@@ -664,6 +695,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             check_tolerance(tol),
             ids,
             entries_per_row=entries_per_row,
+            pursuit=pursuit,
             verbose=config.verbose,
         )
 

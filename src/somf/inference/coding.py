@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from somf.data import Loader, ObservedSource, Source, loader_for
 from somf.distributed import ALONE, Communicator
 from somf.errors import ScaleError
+from somf.inference.pursuit import Pursuit
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
@@ -96,13 +97,45 @@ class Coder:
             )
         return code, objective
 
+    def pursue(self, X: Batch, pursuit: Pursuit) -> tuple[Array, Array]:
+        """Return codes of a chunk that grow an atom at a time, until they are complete.
+
+        The products with the dictionary are computed on the device, the pursuit on the CPU.
+
+        Parameters
+        ----------
+        X : ndarray, csc_array or Observed of shape (b, p)
+        pursuit : Pursuit
+            Of these samples.
+
+        Returns
+        -------
+        code : ndarray of shape (b, k)
+            On the host.
+        objective : ndarray of shape (b,)
+            ½‖x − Dα‖² of every sample.
+        """
+        from somf.kernels.cpu.pursuit import pursue  # Numba is slow to import
+
+        parts = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
+        grams, beta, sq_norm = map(to_host, parts)
+        code = np.empty_like(beta)
+        bounds = np.square(pursuit.max_error)
+        return code, pursue(grams, beta, sq_norm, pursuit.max_atoms, bounds, code) / 2
+
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
         dtype = to_host(self.D[:0]).dtype
         on_device: Any = self.kernels.to_device(numbers.astype(dtype))
         return on_device  # type: ignore[no-any-return] # an array of the device
 
-    def chunks(self, loader: Loader, ids: Ints, entries_per_row: int = 0) -> Iterator[CodedChunk]:
+    def chunks(
+        self,
+        loader: Loader,
+        ids: Ints,
+        entries_per_row: int = 0,
+        pursuit: Pursuit | None = None,
+    ) -> Iterator[CodedChunk]:
         """Yield the given samples with their codes, in order, a bounded number at a time.
 
         Parameters
@@ -111,12 +144,18 @@ class Coder:
         ids : ndarray of int
         entries_per_row : int
             Entries that the caller is going to hold for every sample, besides its code.
+        pursuit : Pursuit, optional
+            Of these samples; by default codes are those of the penalty.
         """
-        k = len(self.G)
+        at, k = 0, len(self.G)
         has_own_grams = isinstance(loader.source, ObservedSource)
         per_row = max(k * k if has_own_grams else k, entries_per_row)
         for X in loader.chunks(ids, per_row):
-            yield CodedChunk(X, *self.code(X))
+            samples = slice(at, at + X.shape[0])
+            yield CodedChunk(
+                X, *(self.code(X) if pursuit is None else self.pursue(X, pursuit.of(samples)))
+            )
+            at = samples.stop
 
     def objective(self, loader: Loader, ids: Ints, communicator: Communicator = ALONE) -> float:
         """Return the mean objective of the given samples of all ranks."""

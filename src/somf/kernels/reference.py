@@ -196,3 +196,47 @@ def update_part(
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
     return ball.norm(D[_indices(rows)])
+
+
+def pursue(
+    grams: Array, beta: Array, sq_norm: Array, max_atoms: int, max_sq_error: Array, code: Array
+) -> Array:
+    """Find codes with few atoms by orthogonal matching pursuit.
+
+    The next atom is the one that explains most of the residual on its own, (dᵀr)² / ‖d‖²; all
+    coefficients are those of least squares on the atoms so far. A code is complete when it has
+    `max_atoms` atoms, when ‖x − Dα‖² is at most `max_sq_error`, or when no other atom, independent
+    of its own, explains any of the residual.
+
+    Parameters
+    ----------
+    grams : array of shape (1, k, k) or (b, k, k)
+    beta : array of shape (b, k)
+    sq_norm : array of shape (b,)
+    max_atoms : int
+    max_sq_error : array of shape (b,)
+    code : array of shape (b, k), overwritten
+
+    Returns
+    -------
+    sq_error : array of shape (b,)
+        ‖x − Dα‖² of every sample.
+    """
+    sq_error = np.array(sq_norm)
+    code[:] = 0
+    for i in range(len(code)):
+        G = grams[min(i, len(grams) - 1)].astype(np.float64)
+        norms, support = np.diagonal(G), np.empty(0, np.intp)
+        while len(support) < max_atoms and sq_error[i] > max_sq_error[i]:
+            pull = beta[i] - G @ code[i]
+            gain = np.where(norms > 0, pull**2 / np.where(norms > 0, norms, 1), 0)
+            gain[support] = 0
+            best = int(gain.argmax())
+            known = G[support, best]
+            new = norms[best] - known @ np.linalg.pinv(G[np.ix_(support, support)]) @ known
+            if gain[best] == 0 or new <= 1e-7 * norms[best]:
+                break
+            support = np.append(support, best)
+            code[i, support] = np.linalg.solve(G[np.ix_(support, support)], beta[i, support])
+            sq_error[i] = max(sq_norm[i] - code[i] @ beta[i], 0)
+    return sq_error
