@@ -1,83 +1,81 @@
-"""Orthogonal matching pursuit: few atoms per sample, least squares on them."""
+"""Orthogonal matching pursuit: greedy choices, least squares, limits."""
 
 import numpy as np
 import pytest
 from sklearn.linear_model import orthogonal_mp_gram
 
-from somf.kernels import reference
-from somf.kernels.cpu import pursuit
+from somf import NMF, DictionaryLearning
+from somf.errors import ParameterError
+from somf.kernels.cpu.pursuit import pursue
 
-KERNELS = pytest.mark.parametrize("pursue", [reference.pursue, pursuit.pursue])
 
-
-def problem(b=7, p=20, k=12, seed=0, dtype=np.float64):
+def problem(n=40, p=20, k=30, seed=0):
     rng = np.random.default_rng(seed)
-    D = rng.standard_normal((p, k))
-    D /= np.linalg.norm(D, axis=0)
-    return rng.standard_normal((b, p)).astype(dtype), D.astype(dtype)
+    D = rng.standard_normal((k, p))
+    D /= np.linalg.norm(D, axis=1, keepdims=True)
+    return D, rng.standard_normal((n, p))
 
 
-def run(pursue, X, D, max_atoms, max_error=0.0):
-    code = np.full((len(X), D.shape[1]), np.nan, X.dtype)
-    bounds = np.full(len(X), max_error**2)
-    error = pursue((D.T @ D)[None], X @ D, np.square(X).sum(axis=1), max_atoms, bounds, code)
-    return code, error
+def pursued(D, X, max_atoms, max_error=0.0):
+    return pursue((D @ D.T)[None], X @ D.T, (X**2).sum(axis=1), max_atoms, max_error)
 
 
-@KERNELS
 @pytest.mark.parametrize("max_atoms", [1, 4, 12])
-def test_codes_are_those_of_scikit_learn(pursue, max_atoms):
-    X, D = problem()
-    code, error = run(pursue, X, D, max_atoms)
-    theirs = orthogonal_mp_gram(D.T @ D, D.T @ X.T, n_nonzero_coefs=max_atoms)
-    np.testing.assert_allclose(code, theirs.T, atol=1e-10)
-    np.testing.assert_allclose(error, np.square(X - code @ D.T).sum(axis=1), atol=1e-10)
+def test_codes_are_those_of_scikit_learn(max_atoms):
+    D, X = problem()
+    expected = orthogonal_mp_gram(D @ D.T, D @ X.T, n_nonzero_coefs=max_atoms).T
+    np.testing.assert_allclose(pursued(D, X, max_atoms), expected, atol=1e-8)
 
 
-@KERNELS
-def test_a_code_ends_at_the_error_that_is_allowed(pursue):
-    X, D = problem()
-    code, error = run(pursue, X, D, 12, max_error=3.5)
-    assert (error <= 3.5**2).all()
-    for x, a in zip(X, code, strict=True):
-        theirs = orthogonal_mp_gram(D.T @ D, D.T @ x, tol=3.5**2, norms_squared=x @ x)
-        np.testing.assert_allclose(a, theirs, atol=1e-10)
+def test_atoms_are_added_until_the_error_is_small_enough():
+    D, X = problem()
+    codes = pursued(D, X, 30, max_error=2.0)
+    errors = np.linalg.norm(X - codes @ D, axis=1)
+    assert (errors <= 2.0 + 1e-9).all()
+    for x, code in zip(X, codes, strict=True):
+        count = np.count_nonzero(code)
+        before = pursued(D, x[None], max(count - 1, 1))[0] if count > 1 else np.zeros(30)
+        assert count == 0 or np.linalg.norm(x - before @ D) > 2.0
 
 
-@KERNELS
-def test_the_residual_is_orthogonal_to_the_atoms_in_use_whatever_their_norms(pursue):
-    X, D = problem()
-    D *= np.linspace(0.1, 1.0, 12)
-    code, _ = run(pursue, X, D, 5)
-    assert (np.count_nonzero(code, axis=1) == 5).all()
-    assert np.abs(((X - code @ D.T) @ D)[code != 0]).max() < 1e-10
-    unit, _ = run(pursue, X, D / np.linalg.norm(D, axis=0), 5)
-    np.testing.assert_array_equal(unit != 0, code != 0)
+def test_residuals_are_orthogonal_to_the_chosen_atoms_of_any_norm():
+    D, X = problem()
+    D[3], D[4] = 0, 2 * D[5]  # an atom that is zero, and two that are parallel
+    codes = pursued(D * np.linspace(0.1, 3, 30)[:, None], X, 6)
+    residual = X - codes @ (D * np.linspace(0.1, 3, 30)[:, None])
+    assert np.abs(residual @ D.T)[codes != 0].max() < 1e-9
+    assert not codes[:, 3].any()
+    assert (np.count_nonzero(codes, axis=1) == 6).all()
 
 
-@KERNELS
-def test_atoms_that_are_zero_or_repeated_are_not_used(pursue):
-    X, D = problem()
-    D[:, 3], D[:, 5:] = 0, D[:, 4:5]
-    code, error = run(pursue, X, D, 12)
-    assert (np.count_nonzero(code, axis=1) <= 4).all()
-    basis = D[:, [0, 1, 2, 4]]
-    best = np.linalg.lstsq(basis, X.T, rcond=None)[0]
-    np.testing.assert_allclose(error, np.square(X.T - basis @ best).sum(axis=0), atol=1e-9)
-    np.testing.assert_array_equal(run(pursue, 0 * X, D, 3)[0], 0)
+def test_a_sample_may_have_a_gram_matrix_of_its_own():
+    D, X = problem(n=5)
+    known = np.random.default_rng(1).random(X.shape) < 0.7
+    grams = np.stack([(D * m) @ D.T for m in known])
+    seen = X * known
+    codes = pursue(grams, seen @ D.T, (seen**2).sum(axis=1), 3, 0.0)
+    for x, mask, code in zip(X, known, codes, strict=True):
+        chosen = np.flatnonzero(code)
+        best, *_ = np.linalg.lstsq((D[chosen] * mask).T, x * mask, rcond=None)
+        np.testing.assert_allclose(code[chosen], best, atol=1e-9)
 
 
-@pytest.mark.parametrize("own_grams", [False, True])
-def test_the_compiled_kernel_agrees_with_the_reference(own_grams):
-    X, D = problem(b=40, dtype=np.float32)
-    grams = (D.T @ D)[None]
-    if own_grams:
-        grams = np.stack([(1 + i / 40) * grams[0] for i in range(40)])
-    codes = [np.empty((40, 12), np.float32) for _ in range(2)]
-    bounds, sq_norm = np.zeros(40), np.square(X).sum(axis=1)
-    errors = [
-        pursue(grams, X @ D, sq_norm, 4, bounds, code)
-        for pursue, code in zip((reference.pursue, pursuit.pursue), codes, strict=True)
-    ]
-    np.testing.assert_allclose(codes[0], codes[1], atol=1e-4)
-    np.testing.assert_allclose(errors[0], errors[1], atol=1e-4)
+def test_transform_pursues_codes(toy):
+    model = DictionaryLearning(8, alpha=0.1, n_epochs=2, random_state=0).fit(toy)
+    codes = model.transform(toy, max_atoms=3)
+    assert np.count_nonzero(codes, axis=1).max() == 3
+    close = model.transform(toy, max_error=0.4 * np.linalg.norm(toy[0]), sparse=True)
+    assert np.linalg.norm(toy[0] - close[[0]] @ model.components_) <= 0.4 * np.linalg.norm(toy[0])
+    single = DictionaryLearning(8, n_epochs=2, random_state=0).fit(toy.astype(np.float32))
+    assert single.transform(toy.astype(np.float32), max_atoms=2).dtype == np.float32
+
+
+def test_limits_that_make_no_sense_are_refused(toy):
+    model = DictionaryLearning(3, n_epochs=1).fit(toy)
+    with pytest.raises(ParameterError, match="max_atoms must be an integer of at least 1, got 0"):
+        model.transform(toy, max_atoms=0)
+    with pytest.raises(ParameterError, match="max_error must be a number of at least 0, got -1"):
+        model.transform(toy, max_error=-1)
+    positive = NMF(3, n_epochs=1).fit(np.abs(toy))
+    with pytest.raises(ParameterError, match="max_atoms must not be given, nor max_error"):
+        positive.transform(np.abs(toy), max_atoms=2)

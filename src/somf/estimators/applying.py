@@ -9,7 +9,6 @@ import numpy as np
 from somf.data import Source
 from somf.distributed import Communicator
 from somf.inference.coding import CodedChunk, Coder, LearnedDictionary
-from somf.inference.pursuit import Pursuit
 from somf.training.callbacks import Progress
 from somf.training.progress_bar import progress_bar
 from somf.training.signals import prompt_signals
@@ -25,7 +24,6 @@ def coding(
     ids: Ints | None = None,
     *,
     entries_per_row: int = 0,
-    pursuit: Pursuit | None = None,
     verbose: int = 0,
 ) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
     """Give a coder, and samples of a source coded by it, a chunk at a time.
@@ -40,8 +38,6 @@ def coding(
         The samples; by default all.
     entries_per_row : int
         Entries that the caller is going to hold for every sample, besides its code.
-    pursuit : Pursuit, optional
-        Of these samples; by default codes are those of the penalty.
     verbose : int
         1 shows a progress bar.
     """
@@ -55,7 +51,7 @@ def coding(
         begin = perf_counter()
 
         def chunks() -> Iterator[CodedChunk]:
-            for chunk in coder.chunks(loader, ids, entries_per_row, pursuit):
+            for chunk in coder.chunks(loader, ids, entries_per_row):
                 yield chunk
                 progress.n_samples_seen += len(chunk.objective)
                 progress.compute_seconds = perf_counter() - begin

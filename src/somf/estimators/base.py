@@ -43,7 +43,6 @@ from somf.inference.coding import (
 from somf.inference.imputation import filled_in
 from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
-from somf.inference.pursuit import Pursuit, pursuit_for
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
@@ -416,8 +415,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         weights: Any = None,
         sparse: bool = False,
-        max_atoms: int | None = None,
-        max_error: Any = None,
         ranks: Ranks = "off",
     ) -> Any:
         """Return the codes of samples on the learned atoms, computed and written in chunks.
@@ -434,12 +431,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             How much each entry of X counts; see `fit`.
         sparse : bool, default=False
             Whether to return a CSR array, so that codes with few non-zeros take little memory.
-        max_atoms : int, optional
-            Codes by orthogonal matching pursuit instead of the penalty: at most so many atoms for
-            each sample, which are not shrunk.
-        max_error : float or array-like of shape (n_samples,), optional
-            Likewise: a sample gets no further atom when ‖x − Dα‖ is at most this, as in denoising,
-            where the noise is known.
         ranks : {"off", "share", "own"}, default="off"
             Whether several processes (see `fit`) share the work, and all of them call this method:
             ``"share"`` writes one file, `out`, which all of them must be able to write to, or
@@ -448,22 +439,17 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         codes : ndarray or csr_array of shape (n_samples, n_components)
-            Those of `transform_alpha`, solved to a relative duality gap of 1e-6, or to the limits
-            of the floating type, unless `max_atoms` or `max_error` is given. What
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
             was given as `out`, or, for a file, the memory map or Zarr array that it is.
         """
         source = self._source(X, weights)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
-        pursuit = pursuit_for(max_atoms, max_error, source.shape, shape[1], self.positive_code)
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
-        span = slice(*edges[communicator.rank : communicator.rank + 2])
-        own = np.arange(span.start, span.stop)
+        own = np.arange(*edges[communicator.rank : communicator.rank + 2])
         with (
             communicator.reporting(),
-            self._coding(
-                source, CODE_TOL, own, for_user=True, pursuit=pursuit and pursuit.of(span)
-            ) as (_, chunks),
+            self._coding(source, CODE_TOL, own, for_user=True) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
@@ -675,7 +661,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         ids: Ints | None = None,
         entries_per_row: int = 0,
         for_user: bool = False,
-        pursuit: Pursuit | None = None,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
         """Give a coder, and samples of a source coded by it; see `coding`.
 
@@ -695,7 +680,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             check_tolerance(tol),
             ids,
             entries_per_row=entries_per_row,
-            pursuit=pursuit,
             verbose=config.verbose,
         )
 

@@ -12,13 +12,28 @@ from sklearn.exceptions import ConvergenceWarning
 from somf.data import Loader, ObservedSource, Source, loader_for
 from somf.distributed import ALONE, Communicator
 from somf.errors import ScaleError
-from somf.inference.pursuit import Pursuit
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
 from somf.kernels.observed import Batch, quadratics
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints
+
+
+@dataclass(frozen=True)
+class Pursuit:
+    """Codes by orthogonal matching pursuit, rather than by a penalty.
+
+    Attributes
+    ----------
+    max_atoms : int
+        Atoms of a sample, at most.
+    max_error : float
+        No more atoms are added once ‖x − Dα‖ is not larger.
+    """
+
+    max_atoms: int
+    max_error: float
 
 
 @dataclass(frozen=True)
@@ -51,10 +66,20 @@ class Coder:
     tol : float
         Codes are solved to a duality gap of at most `tol` times their objective, or to the
         resolution of the floating type.
+    pursuit : Pursuit, optional
+        If given, codes are those of a pursuit; the penalty does not count.
     """
 
-    def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        D: Array,
+        penalty: CodePenalty,
+        tol: float,
+        pursuit: Pursuit | None = None,
+    ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
+        self.pursuit = pursuit
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -69,7 +94,7 @@ class Coder:
         -------
         code : ndarray of shape (b, k)
         objective : ndarray of shape (b,)
-            ½‖x − Dα‖² + λΩ(α) of every sample.
+            ½‖x − Dα‖² + λΩ(α) of every sample; without the penalty, those of a pursuit.
 
         Raises
         ------
@@ -77,6 +102,8 @@ class Coder:
             If an objective overflows.
         """
         grams, beta, sq_norm = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
+        if self.pursuit is not None:
+            return self._pursued(self.pursuit, *map(to_host, (grams, beta, sq_norm)))
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
             grams, beta, sq_norm, self.penalty, self.tol, code
@@ -97,31 +124,17 @@ class Coder:
             )
         return code, objective
 
-    def pursue(self, X: Batch, pursuit: Pursuit) -> tuple[Array, Array]:
-        """Return codes of a chunk that grow an atom at a time, until they are complete.
-
-        The products with the dictionary are computed on the device, the pursuit on the CPU.
-
-        Parameters
-        ----------
-        X : ndarray, csc_array or Observed of shape (b, p)
-        pursuit : Pursuit
-            Of these samples.
-
-        Returns
-        -------
-        code : ndarray of shape (b, k)
-            On the host.
-        objective : ndarray of shape (b,)
-            ½‖x − Dα‖² of every sample.
-        """
+    def _pursued(
+        self, pursuit: Pursuit, grams: Array, beta: Array, sq_norm: Array
+    ) -> tuple[Array, Array]:
+        """Return codes of a pursuit, and half of the squared errors; the host computes them."""
         from somf.kernels.cpu.pursuit import pursue  # Numba is slow to import
 
-        parts = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
-        grams, beta, sq_norm = map(to_host, parts)
-        code = np.empty_like(beta)
-        bounds = np.square(pursuit.max_error)
-        return code, pursue(grams, beta, sq_norm, pursuit.max_atoms, bounds, code) / 2
+        code = pursue(grams, beta, sq_norm, pursuit.max_atoms, pursuit.max_error)
+        # At a least squares solution ‖x − Dα‖² = ‖x‖² − αᵀβ.
+        squares = np.maximum(sq_norm - (code * beta).sum(axis=1), 0)
+        on_device: Any = self.kernels.to_device(code)
+        return on_device, squares / 2
 
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
@@ -129,13 +142,7 @@ class Coder:
         on_device: Any = self.kernels.to_device(numbers.astype(dtype))
         return on_device  # type: ignore[no-any-return] # an array of the device
 
-    def chunks(
-        self,
-        loader: Loader,
-        ids: Ints,
-        entries_per_row: int = 0,
-        pursuit: Pursuit | None = None,
-    ) -> Iterator[CodedChunk]:
+    def chunks(self, loader: Loader, ids: Ints, entries_per_row: int = 0) -> Iterator[CodedChunk]:
         """Yield the given samples with their codes, in order, a bounded number at a time.
 
         Parameters
@@ -144,18 +151,12 @@ class Coder:
         ids : ndarray of int
         entries_per_row : int
             Entries that the caller is going to hold for every sample, besides its code.
-        pursuit : Pursuit, optional
-            Of these samples; by default codes are those of the penalty.
         """
-        at, k = 0, len(self.G)
+        k = len(self.G)
         has_own_grams = isinstance(loader.source, ObservedSource)
         per_row = max(k * k if has_own_grams else k, entries_per_row)
         for X in loader.chunks(ids, per_row):
-            samples = slice(at, at + X.shape[0])
-            yield CodedChunk(
-                X, *(self.code(X) if pursuit is None else self.pursue(X, pursuit.of(samples)))
-            )
-            at = samples.stop
+            yield CodedChunk(X, *self.code(X))
 
     def objective(self, loader: Loader, ids: Ints, communicator: Communicator = ALONE) -> float:
         """Return the mean objective of the given samples of all ranks."""
@@ -182,12 +183,12 @@ class LearnedDictionary:
     n_threads: int | None
 
     @contextmanager
-    def coder(self, tol: float) -> Iterator[Coder]:
+    def coder(self, tol: float, pursuit: Pursuit | None = None) -> Iterator[Coder]:
         """Give a coder, with all threads and the memory of the device, while the context lasts."""
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol)
+            yield Coder(kernels, D, self.penalty, tol, pursuit)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""
