@@ -1,5 +1,7 @@
 """``somf plot``: draw a model."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -84,7 +86,7 @@ def plot(
     """Draw the atoms of MODEL, its history, or how it codes DATA."""
     if kind in NEEDS_DATA and not data:
         raise click.UsageError(f"--kind {kind} needs DATA.")
-    file_format = _format_of(output)
+    file_format = picture_format(output)
     check_output(output, force=force, inputs=input_files(model, data, options))
     estimator, source = open_model_and_data(model, data, console, options)
     mpl = import_optional("matplotlib", "plot", PURPOSE)
@@ -95,7 +97,18 @@ def plot(
     console.print_facts({"picture": output})
 
 
-def _format_of(output: str) -> str:
+@contextmanager
+def picture_file(output: str, file_format: str) -> Iterator[Any]:
+    """Give the axes of a figure, and write it to a file at the end of the context."""
+    figure = import_optional("matplotlib.figure", "plot", PURPOSE).Figure(layout="constrained")
+    mpl = import_optional("matplotlib", "plot", PURPOSE)
+    with mpl.rc_context({"savefig.dpi": DOTS_PER_INCH}):
+        yield figure.add_subplot()
+        with atomic_write(output) as temporary:
+            figure.savefig(temporary, format=file_format)
+
+
+def picture_format(output: str) -> str:
     """Return the format of matplotlib for the name of a file."""
     backends = import_optional("matplotlib.backend_bases", "plot", PURPOSE)
     formats = sorted(backends.FigureCanvasBase.get_supported_filetypes())

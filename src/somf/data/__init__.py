@@ -3,6 +3,7 @@
 A minibatch takes one path: source → order → readahead → gather → minibatch. `Loader` is that path.
 """
 
+from somf.data.channels import Channels
 from somf.data.devices import loader_for
 from somf.data.formats.open import as_source, open_source
 from somf.data.images.patches import ImagePatches
@@ -18,6 +19,7 @@ from somf.data.sources.stacked import StackedSource
 
 __all__ = [
     "ArraySource",
+    "Channels",
     "CsrSource",
     "ImagePatches",
     "Loader",
