@@ -202,13 +202,14 @@ def test_atoms_that_are_not_negative_are_as_dense_as_requested(digits):
 
 
 def test_a_density_of_atoms_that_is_far_off_is_reported():
-    probe = AtomProbe(0.5)
+    probe = AtomProbe(0.5, 100)
     D = np.zeros((100, 4))
     D[:3] = 1
-    assert probe.alpha(D, None) == pytest.approx(0.4 / 50)
+    assert probe.first_alpha == pytest.approx(0.4 / 50)
     assert probe.alpha(D, 1.0) == pytest.approx(1 / 8)  # a large step is a bounded one
     with pytest.warns(UserWarning, match="atom_density=0.5 was not reached: atoms have density 0"):
         probe.check(1.0)
     D[:47] = 1
     assert probe.alpha(D, 1.0) == pytest.approx(0.94**1.5)
     probe.check(1.0)
+    assert AtomProbe(0.01, 5).target == 0.2  # atoms have at least one entry

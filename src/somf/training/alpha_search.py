@@ -12,6 +12,8 @@ was found, as in the real fit, which then starts from the beginning.
 
 import logging
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
@@ -23,22 +25,25 @@ from somf.data import Loader, Source, loader_for
 from somf.distributed import ALONE, Communicator
 from somf.kernels import kernels_for
 from somf.training.config import TrainingConfig
-from somf.training.density_probes import AtomProbe, CodeProbe, DensityProbe
+from somf.training.density_probes import AtomProbe, CodeProbe
 from somf.training.minibatches import epochs
 from somf.training.samples import Samples
 from somf.training.start import initial_dictionary
-from somf.typing import Ints
+from somf.typing import Array, Ints
 
 logger = logging.getLogger("somf.training.alpha_search")
 
 TRIAL_SAMPLES = 4000
 """Samples of a trial of one epoch; a trial of several epochs has half of them."""
 
-MOST_EPOCHS = 10
-"""Epochs of a trial, at most."""
+ATOM_TRIALS = 5
+"""Trials for a density of atoms, at most."""
 
 FIRST_ADJUSTMENT = 250
-"""Samples after which λ is adjusted for the first time; the interval then doubles each time."""
+"""Samples after which λ is adjusted to codes for the first time; the interval then doubles."""
+
+MOST_EPOCHS = 10
+"""Epochs of a trial, at most."""
 
 PROBE_SAMPLES = 300
 """Samples on which density is measured, at most."""
@@ -80,21 +85,11 @@ def resolve_alpha(
     chosen, probe_ids = _trial_samples(config, source, samples, seed, n_epochs)
     logger.info("searching alpha on %d samples", chosen.n)
     D = initial_dictionary(config, source, samples, seed, communicator)
-    n_own = len(chosen.ids)
-    states = [
-        initial_state(config, D.copy(), seed, np.arange(n_own), chosen.n - n_own) for _ in range(2)
-    ]
-    permutation = states[0].permutation
-    loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
-    probe = _probe(config, loader, probe_ids, communicator)
-    adjusted = _trial(config, states[0], loader, chosen, n_epochs, probe)
-    suitable = _trial(config.with_alpha(adjusted), states[1], loader, chosen, n_epochs, probe)
-    # Another λ also changes the atoms, which was measured to double its effect on the density: half
-    # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
-    expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
-    share = n_epochs * chosen.n / (expected * samples.n)
-    alpha = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
-    probe.check(alpha)
+    trials = _Trials(config, source, chosen, D, seed, communicator, n_epochs)
+    if config.atom_density is not None:
+        alpha = _for_atoms(trials, config.atom_density)
+    else:
+        alpha = _for_codes(trials, probe_ids, samples.n)
     logger.info(
         "alpha is %.4g, found for %s of density %g on %d samples in %.1f s",
         alpha,
@@ -106,14 +101,97 @@ def resolve_alpha(
     return config.with_alpha(alpha)
 
 
-def _probe(
-    config: TrainingConfig, loader: Loader, ids: Ints, communicator: Communicator
-) -> DensityProbe:
-    """Return what looks at the density that is wanted, of codes of some samples or of atoms."""
-    if config.atom_density is not None:
-        return AtomProbe(config.atom_density, communicator)
-    X = loader.load(ids) if len(ids) else loader.nothing()
-    return CodeProbe(kernels_for(config.device), X, config, communicator)
+@dataclass(frozen=True)
+class _Trials:
+    """What all trials have in common.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+    source : Source
+    chosen : Samples
+        Those to learn from.
+    D : ndarray of shape (p, k)
+        The initial atoms.
+    seed : int
+    communicator : Communicator
+    n_epochs : int
+    """
+
+    config: TrainingConfig
+    source: Source
+    chosen: Samples
+    D: Array
+    seed: int
+    communicator: Communicator
+    n_epochs: int
+
+    def new_state(self) -> State:
+        """Return the state with which a trial begins."""
+        n_own = len(self.chosen.ids)
+        n_elsewhere = self.chosen.n - n_own
+        return initial_state(self.config, self.D.copy(), self.seed, np.arange(n_own), n_elsewhere)
+
+    def loader(self, state: State) -> Loader:
+        """Return the loader of minibatches for a state."""
+        dtype = self.config.dtype_for(self.source.dtype)
+        return loader_for(self.config.device, self.source, dtype, state.permutation)
+
+    def learn(self, alpha: float, adjusted: Callable[[Array], float] | None = None) -> State:
+        """Learn from the samples, from the beginning.
+
+        Parameters
+        ----------
+        alpha : float
+        adjusted : callable, optional
+            Returns the λ that suits atoms, to which λ is adjusted during the trial.
+        """
+        state, config = self.new_state(), self.config
+        solver = Solver(config.with_alpha(alpha), state, self.communicator)
+        minibatches = epochs(
+            self.loader(state), self.chosen, state.seed, config.batch_size, self.n_epochs
+        )
+        next_adjustment = FIRST_ADJUSTMENT
+        for ids, X, b in minibatches:
+            solver.step(X, np.searchsorted(self.chosen.ids, ids), b)
+            if adjusted is not None and state.n_samples_seen >= next_adjustment:
+                next_adjustment *= 2
+                solver = Solver(config.with_alpha(adjusted(state.D)), state, self.communicator)
+        solver.check()
+        return state
+
+
+def _for_codes(trials: _Trials, probe_ids: Ints, n_samples: int) -> float:
+    """Return the λ for a density of codes, measured on some samples."""
+    config, state = trials.config, trials.new_state()
+    loader = trials.loader(state)
+    X = loader.load(probe_ids) if len(probe_ids) else loader.nothing()
+    probe = CodeProbe(kernels_for(config.device), X, config, trials.communicator)
+    adjusted = probe.alpha(trials.learn(probe.alpha(state.D), probe.alpha).D)
+    suitable = probe.alpha(trials.learn(adjusted).D)
+    # Another λ also changes the atoms, which was measured to double its effect on the density: half
+    # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
+    expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
+    share = trials.n_epochs * trials.chosen.n / (expected * n_samples)
+    alpha: float = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
+    probe.check(alpha)
+    return alpha
+
+
+def _for_atoms(trials: _Trials, density: float) -> float:
+    """Return the λ for a density of atoms: that of one trial tells the λ of the next.
+
+    A trial must begin with new statistics, since old ones with larger codes would outweigh those of
+    a larger λ.
+    """
+    probe = AtomProbe(density, len(trials.D))
+    alpha = probe.first_alpha
+    for _ in range(ATOM_TRIALS):
+        alpha = probe.alpha(trials.learn(alpha).D, alpha)
+        if probe.is_reached:
+            break
+    probe.check(alpha)
+    return alpha
 
 
 def _trial_samples(
@@ -131,29 +209,3 @@ def _trial_samples(
     ).tolist()
     counts = samples.first(n_learned)
     return Samples(samples.rows, np.sort(order[:own]), counts), order[first:last]
-
-
-def _trial(
-    config: TrainingConfig,
-    state: State,
-    loader: Loader,
-    chosen: Samples,
-    n_epochs: int,
-    probe: DensityProbe,
-) -> float:
-    """Learn from some samples; return the λ that suits the atoms at the end.
-
-    If λ is still to be found, it is adjusted to the atoms during the trial.
-    """
-    adjusts, ranks = config.has_open_alpha, probe.communicator
-    alpha = probe.alpha(state.D, None) if adjusts else config.penalty.alpha
-    solver = Solver(config.with_alpha(alpha), state, ranks)
-    next_adjustment = FIRST_ADJUSTMENT
-    for ids, X, b in epochs(loader, chosen, state.seed, config.batch_size, n_epochs):
-        solver.step(X, np.searchsorted(chosen.ids, ids), b)
-        if adjusts and state.n_samples_seen >= next_adjustment:
-            next_adjustment *= 2
-            alpha = probe.alpha(state.D, alpha)
-            solver = Solver(config.with_alpha(alpha), state, ranks)
-    solver.check()
-    return probe.alpha(state.D, alpha)

@@ -7,7 +7,6 @@ suit them better.
 import math
 import warnings
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -42,64 +41,66 @@ ATOM_POWER = 1.5
 LARGEST_STEP = 8.0
 """The largest factor by which λ changes at once: a density far off tells little about how far."""
 
+LARGEST_ALPHA = 10.0
+"""The largest λ for atoms: even codes on an atom with one entry are then a twentieth of theirs."""
+
+CLOSE = 0.05
+"""A density that differs by less, relatively, needs no further trial."""
+
 FAR = 3.0
 """A density that differs from the one requested by this factor is worth a warning."""
 
 
-class DensityProbe(Protocol):
-    """Says which λ suits the atoms of a trial."""
-
-    communicator: Communicator
-
-    def alpha(self, D: Array, before: float | None) -> float:
-        """Return the λ that suits atoms, of shape (p, k), learned with another λ, if with any."""
-
-    def check(self, alpha: float) -> None:
-        """Warn if the last search has not reached the density, and ends with this λ."""
-
-
 class AtomProbe:
-    """The density of atoms, which only learning tells: λ follows it from one look to the next.
+    """The density of atoms, which only learning tells: λ follows it from one trial to the next.
 
     Parameters
     ----------
     target : float
         The density that is wanted.
-    communicator : Communicator
+    n_features : int
     """
 
-    def __init__(self, target: float, communicator: Communicator = ALONE) -> None:
-        self.target, self.communicator = target, communicator
-        self.density, self.n_features = target, 1
+    def __init__(self, target: float, n_features: int) -> None:
+        self.target = max(target, 1 / n_features)  # atoms have at least one entry
+        self.n_features, self.density = n_features, self.target
 
-    def alpha(self, D: Array, before: float | None) -> float:
+    @property
+    def first_alpha(self) -> float:
+        """A λ to begin with."""
+        return FIRST_PRODUCT / (self.target * self.n_features)
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the density was nearly the one that is wanted."""
+        return abs(self.density - self.target) < CLOSE * self.target
+
+    def alpha(self, D: Array, before: float) -> float:
         """Return the λ with which atoms would be as dense as requested.
 
         Parameters
         ----------
         D : ndarray of shape (p, k)
-        before : float or None
+        before : float
             The λ with which the atoms were learned.
         """
-        self.n_features = D.shape[0]
-        if before is None:
-            return FIRST_PRODUCT / (self.target * self.n_features)
         atoms = to_host(D)
         self.density = np.count_nonzero(atoms) / atoms.size
         factor = (self.density / self.target) ** ATOM_POWER
-        return before * min(max(factor, 1 / LARGEST_STEP), LARGEST_STEP)
+        alpha = before * min(max(factor, 1 / LARGEST_STEP), LARGEST_STEP)
+        return min(alpha, LARGEST_ALPHA)
 
     def check(self, alpha: float) -> None:
-        """Warn if atoms were not as dense as requested, by more than one feature."""
-        factor = max(self.density, 1e-9) / self.target
-        is_far = not 1 / FAR < factor < FAR
-        if is_far and abs(self.density - self.target) * self.n_features > 1:
-            warnings.warn(
-                f"atom_density={self.target:g} was not reached: atoms have density "
-                f"{self.density:.2g} with alpha={alpha:.3g}.",
-                UserWarning,
-                stacklevel=4,
-            )
+        """Warn if atoms were far from as dense as requested, by more than one feature."""
+        factor = self.density / self.target
+        if 1 / FAR < factor < FAR or abs(factor - 1) * self.target * self.n_features <= 1:
+            return
+        warnings.warn(
+            f"atom_density={self.target:g} was not reached: atoms have density "
+            f"{self.density:.2g} with alpha={alpha:.3g}.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 class CodeProbe:
@@ -135,14 +136,12 @@ class CodeProbe:
         self.rows = (slice(0, X.shape[1]),)
         self.sq_norm = kernels.squared_norms(X.roots if isinstance(X, Observed) else X, self.rows)
 
-    def alpha(self, D: Array, before: float | None = None) -> float:  # noqa: ARG002 (not needed)
+    def alpha(self, D: Array) -> float:
         """Return the λ at which codes on these atoms have the requested density.
 
         Parameters
         ----------
         D : ndarray of shape (p, k)
-        before : float, optional
-            Without effect: the codes of any λ can be computed.
         """
         grams, beta, _ = quadratics(
             self.kernels, self.X, D, self.rows, lambda: self.kernels.gram(D, self.rows)[None]
