@@ -21,6 +21,7 @@ from somf.cli.fit import fit
 from somf.cli.impute import impute
 from somf.cli.info import info
 from somf.cli.plot import plot
+from somf.cli.reconstruct import reconstruct
 from somf.cli.report import report
 from somf.cli.score import score
 from somf.cli.transform import transform
@@ -106,5 +107,17 @@ def print_traceback(*error: Any) -> None:
     echo("".join(traceback.format_exception(*error)).rstrip(), err=True)
 
 
-for command in (demo, fit, transform, impute, score, info, plot, report, compare, bench):
+for command in (
+    demo,
+    fit,
+    transform,
+    reconstruct,
+    impute,
+    score,
+    info,
+    plot,
+    report,
+    compare,
+    bench,
+):
     application.add_command(command)

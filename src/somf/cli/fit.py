@@ -207,4 +207,5 @@ def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
         "seconds": seconds,
         "samples_per_second": estimator.n_samples_seen_ / max(seconds, 1e-9),
         "objective": history["objective"][-1] if "objective" in history else None,
+        "training_objective": history["training_objective"][-1],
     }
