@@ -206,3 +206,10 @@ def test_model_selection_example_compares_on_held_out_samples(tmp_path, capsys, 
     atoms = [float(row[-1]) for row in rows]
     assert min(atoms[:2]) > max(atoms[2:])
     assert drawn(tmp_path / "model_selection.png")
+
+
+def test_hyperspy_example_finds_the_phases(tmp_path, capsys, drawn):
+    pytest.importorskip("hyperspy", reason="HyperSpy comes with the extra 'hyperspy'")
+    output = run_here(capsys, "hyperspy_nmf.py", "--output", tmp_path, "--size", 24)
+    assert min(numbers(r"correlation of the maps (\S+)", output)) > 0.9
+    assert drawn(tmp_path / "hyperspy_nmf.png")[0].get_xlabel() == "Energy (keV)"
