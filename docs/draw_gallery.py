@@ -10,7 +10,15 @@ from PIL import Image
 HERE = Path(__file__).parent
 """The folder of the docs."""
 
-DRAWINGS = ("digits_nmf", "sparse_pca", "ratings", "topics", "streaming", "model_selection")
+DRAWINGS = (
+    "digits_nmf",
+    "sparse_pca",
+    "ratings",
+    "topics",
+    "streaming",
+    "model_selection",
+    "single_cell",  # needs scanpy
+)
 """Examples whose figures are kept as PNG."""
 
 PHOTOGRAPHS = ("denoising", "inpainting")
