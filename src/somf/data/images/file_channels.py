@@ -6,7 +6,7 @@ from typing import Any
 
 from somf.data.channels import Channels, channels_at
 from somf.data.formats.coordinates import hdf5_coordinates, zarr_coordinates
-from somf.data.formats.kinds import HDF5, STORED, kind_of
+from somf.data.formats.kinds import HDF5, STORED, is_url, kind_of
 from somf.data.images.files import open_stored
 from somf.optional import import_optional
 
@@ -39,7 +39,7 @@ def channels_of_file(path: str, dataset: str | None, shape: tuple[int, ...]) -> 
         Of the image; its last axis are the channels.
     """
     kind = kind_of(path)
-    if kind not in READERS:
+    if kind not in READERS or is_url(path):
         return None
     channels = READERS[kind](path, dataset, len(shape))
     return channels if channels is not None and len(channels) == shape[-1] else None

@@ -17,8 +17,9 @@ from somf.data.formats.checks import (
 )
 from somf.data.formats.hdf5 import map_dataset, open_dataset
 from somf.data.formats.hdf5_external import ExternalFiles, external_files
-from somf.data.formats.kinds import HDF5, STORED, envi_header_of, kind_of
+from somf.data.formats.kinds import HDF5, STORED, envi_header_of, is_url, kind_of
 from somf.data.formats.npy import map_npy
+from somf.data.formats.remote import open_remote
 from somf.data.formats.zarr import ChunkFiles, open_array
 from somf.errors import FileRequestError, MissingFileError, UnknownKindError
 from somf.optional import import_optional
@@ -93,6 +94,10 @@ def open_image(
     """
     name = os.fspath(path)
     kind = kind_of(name)
+    if is_url(name):
+        stored = open_remote(name, dataset, dimensions(n_axes))
+        _check(stored, n_axes)
+        return _unpacked(stored, None), declared_no_data(stored)
     if not os.path.exists(name):
         raise MissingFileError(f"There is no file {name!r}.")
     if kind not in READERS:
