@@ -17,6 +17,7 @@ DRAWINGS = (
     "topics",
     "streaming",
     "model_selection",
+    "single_cell",  # needs scanpy
     "hyperspy_nmf",
 )
 """Examples whose figures are kept as PNG."""

@@ -208,6 +208,15 @@ def test_model_selection_example_compares_on_held_out_samples(tmp_path, capsys, 
     assert drawn(tmp_path / "model_selection.png")
 
 
+@pytest.mark.filterwarnings("ignore")  # those of scanpy
+def test_single_cell_example_finds_programs_of_types_of_cells(tmp_path, capsys, drawn):
+    pytest.importorskip("scanpy", reason="needs scanpy, which has the cells")
+    output = run_here(capsys, "single_cell.py", "--output", tmp_path)
+    assert re.search(r"most used by CD19\+ B: .*MS4A1", output)
+    assert re.search(r"most used by CD56\+ NK: .*GNLY", output)
+    assert len(list(drawn(tmp_path / "single_cell.png"))) == 9
+
+
 def test_hyperspy_example_finds_the_phases(tmp_path, capsys, drawn):
     pytest.importorskip("hyperspy", reason="HyperSpy comes with the extra 'hyperspy'")
     output = run_here(capsys, "hyperspy_nmf.py", "--output", tmp_path, "--size", 24)
