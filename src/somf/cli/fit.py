@@ -190,11 +190,22 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     for name in (*PYTHON_ONLY, "checkpoint"):
         del params[name]
     params["offsets"] = params.pop(CENTER) == "both" or None
+    of_atoms = params.get("atom_density") is not None
+    if params["alpha"] != AUTO or of_atoms:
+        params.pop("code_density", None)
     if params["alpha"] != AUTO:
-        del params["code_density"]
+        params.pop("atom_density", None)
     # Results are equal bit by bit only on the same number of threads.
     params["n_threads"] = thread_count(params["n_threads"])
     return params
+
+
+def _requested_density(estimator: MatrixFactorization) -> float | None:
+    """Return the density, of atoms or of codes, for which λ was searched."""
+    if estimator.alpha != AUTO:
+        return None
+    of_atoms = estimator.atom_density
+    return estimator.code_density if of_atoms is None else of_atoms
 
 
 def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
@@ -204,7 +215,7 @@ def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
         "atoms": len(estimator.components_),
         "features": estimator.n_features_in_,
         "alpha": estimator.alpha_,
-        "requested_density": estimator.code_density if estimator.alpha == AUTO else None,
+        "requested_density": _requested_density(estimator),
         "samples_seen": estimator.n_samples_seen_,
         "seconds": seconds,
         "samples_per_second": estimator.n_samples_seen_ / max(seconds, 1e-9),
