@@ -79,10 +79,22 @@ def test_names_of_several_levels_are_joined():
     cube = xarray.DataArray(np.ones((4, 2, 3)), dims=("t", "y", "x"))
     cube = cube.assign_coords(y=[10, 20], x=["a", "b", "c"])
     source = as_source(cube.stack(pixel=("y", "x")))
-    assert source.feature_names[:2] == ("10, a", "10, b")
+    assert source.feature_names[:2] == ["10, a", "10, b"]
 
 
 def test_an_array_without_coordinates_has_no_names():
     source = as_source(xarray.DataArray(matrix()))
     assert source.feature_names is None
     assert source.channels is None
+
+
+def test_times_are_names():
+    times = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    X = xarray.DataArray(np.ones((3, 2)), dims=("x", "t"), coords={"t": times.astype("M8[ns]")})
+    assert as_source(X).feature_names[0].startswith("2020-01-01")
+
+
+def test_of_a_dataset_one_array_must_be_chosen():
+    dataset = xarray.Dataset({"a": ("x", np.ones(3)), "b": ("x", np.ones(3))})
+    with pytest.raises(DataError, match=r"xarray.Dataset: X\[name\] is one of 'a', 'b'"):
+        as_source(dataset)

@@ -17,10 +17,11 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
+from somf.data.formats.coordinates import hdf5_coordinates
 from somf.data.formats.feature_names import anndata_names, check_names, is_anndata
 from somf.data.formats.hdf5_external import ExternalDataset, external_files, names_of_external_files
 from somf.data.formats.kinds import Kind, ending_of
-from somf.data.formats.netcdf import packing_of, scale_names
+from somf.data.formats.netcdf import packing_of
 from somf.data.formats.sparse_groups import (
     SparseLayout,
     StoredEntries,
@@ -208,6 +209,22 @@ def hdf5_source(
             raise
 
 
+def hdf5_group_source(group: Any) -> Source:
+    """Return the sparse matrix that an open group holds as a source.
+
+    Parameters
+    ----------
+    group : h5py.Group
+        Of a file that stays open.
+    """
+    path = str(group.file.filename)
+    with guarded(path, "an HDF5 file"):
+        layout = _layout(path, group)
+        if layout is None:
+            raise ValueError(f"{group.name!r} is not a sparse matrix")
+        return sparse_source(_stored_entries(path, group, layout), layout, False, path)
+
+
 def hdf5_is_anndata(path: str) -> bool:
     """Return whether a file is an AnnData object."""
     h5py = import_optional("h5py", "hdf5", "An HDF5 file")
@@ -240,10 +257,11 @@ def _matrix(
     else:
         source = sparse_source(_stored_entries(path, node, layout), layout, transposed, path)
     if is_anndata(file):
-        names_found = anndata_names(get, wanted, transposed)
-    else:
-        names_found = None if layout else scale_names(node, 0 if transposed else 1)
-    source.feature_names = check_names(path, names_found, source.shape[1])
+        found = anndata_names(get, wanted, transposed)
+        source.feature_names = check_names(path, found, source.shape[1])
+    elif layout is None and not is_of_matlab:
+        source.channels = hdf5_coordinates(node, 0 if transposed else 1)
+        source.feature_names = source.channels.texts if source.channels else None
     return source
 
 
