@@ -270,7 +270,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", help="a path, or a pattern of paths, of 4-D images")
     parser.add_argument("--name", default="runs", help="what to call them in the results")
-    parser.add_argument("--k", type=int, default=20)
+    parser.add_argument("--k", type=int, default=20, help="maps of runs that are not simulated")
     parser.add_argument("--only", nargs="+", default=list(CONTENDERS), choices=list(CONTENDERS))
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/brain.json"))
     parser.add_argument("--picture", type=Path)
@@ -285,7 +285,8 @@ def main() -> None:
         paths = sorted(glob(options.runs)) if truth is None else [str(x) for x in truth.paths]
         if not paths:
             parser.error(f"no file matches {options.runs!r}")
-        found = measure(paths, options.k, options.only, truth, options.picture)
+        k = options.k if truth is None else len(truth.maps)
+        found = measure(paths, k, options.only, truth, options.picture)
     earlier = result["data"].get(name, {"libraries": {}})["libraries"]
     found["libraries"] = earlier | found["libraries"]
     result["data"][name] = found
