@@ -140,7 +140,7 @@ class TestPatchesOfAFile(TestImagePatches):
 class TestPatchesOfSeveralFiles(SourceContract):
     def make(self, folder):
         rng = np.random.default_rng(0)
-        images = [rng.random((4, 5)), rng.random((3, 6))]
+        images = [rng.random((5, 5)), rng.random((3, 6))]
         for i, image in enumerate(images):
             np.save(folder / f"{i}.npy", image)
         patches = ImagePatches(str(folder / "*.npy"), 2, center=False, scale=False)
