@@ -6,18 +6,18 @@ are known as a whole (see `regression`, `surrogate` and `dictionary`):
 - every sample has a Gram matrix G = Σ_f ω_f d_f d_fᵀ of its own;
 - every feature f has a matrix C_f, the average of ω_f ααᵀ over samples. If most entries are known,
   C_f is C, the same for all features, plus the average of (ω_f − 1) ααᵀ; otherwise C is left out.
-  Either way p k² numbers are kept. One C for all features, or predictions in the place of unknown
-  entries, would need less, and learn more slowly.
+  Either way p k² / 2 numbers are kept, as upper triangles. One C for all features, or predictions
+  in the place of unknown entries, would need less, and learn more slowly.
 """
 
-import math
+import numpy as np
 
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
 from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate
-from somf.kernels.observed import Observed, products, quadratics, weighted
-from somf.typing import Array, Slices
+from somf.kernels.observed import Observed, quadratics
+from somf.typing import Array, Ints, Slices
 
 
 class ObservedRegression(Regression):
@@ -56,7 +56,7 @@ class ObservedOnlineSurrogate(OnlineSurrogate):
         """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
         super().add(X.values, code, old_code, b, sample_weight)
-        pairs = products(code, weighted(code, sample_weight) * (w / b))
+        pairs = self.kernels.pairs(code, sample_weight) * (w / b)
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
 
 
@@ -74,27 +74,13 @@ class ObservedIncrementalSurrogate(IncrementalSurrogate):
         """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
         assert old_code is not None
         super().add(X.values, code, old_code, b, sample_weight)
-        change = products(code, weighted(code, sample_weight))
-        change -= products(old_code, weighted(old_code, sample_weight))
+        change = self.kernels.pairs(code, sample_weight)
+        change -= self.kernels.pairs(old_code, sample_weight)
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, change, 1.0)
 
     def _clear(self, atoms: Array, total: Array) -> None:
         super()._clear(atoms, total)
-        clear_by_feature(self.state.C_by_feature, atoms)
-
-
-def clear_by_feature(C: Array, atoms: Array) -> None:
-    """Set the rows and columns of some atoms to zero, in the matrices (p, k²) of all features.
-
-    Parameters
-    ----------
-    C : array of shape (p, k²), overwritten
-    atoms : array of bool of shape (k,), or of their numbers
-    """
-    k = math.isqrt(C.shape[1])
-    matrices = C.reshape(-1, k, k)
-    matrices[:, atoms] = 0
-    matrices[:, :, atoms] = 0
+        self.kernels.clear_pairs(self.state.C_by_feature, atoms)
 
 
 class ObservedDictionary(Dictionary):
@@ -108,6 +94,8 @@ class ObservedDictionary(Dictionary):
         self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, rows, budget, self.ball)
         subset.write_back(state.D, D_s)
 
-    def _forget(self, atoms: Array) -> None:
+    def _forget(self, atoms: Ints) -> None:
         super()._forget(atoms)
-        clear_by_feature(self.state.C_by_feature, atoms)
+        is_forgotten = np.zeros(len(self.state.C), dtype=bool)
+        is_forgotten[atoms] = True
+        self.kernels.clear_pairs(self.state.C_by_feature, self.kernels.to_device(is_forgotten))

@@ -39,7 +39,7 @@ class State:
     B : ndarray of shape (p, k)
     C : ndarray of shape (k, k)
         The surrogate: averages, or sums, of xαᵀ and ααᵀ.
-    C_by_feature : ndarray of shape (p, k²)
+    C_by_feature : ndarray of shape (p, k (k + 1) / 2)
         Where entries have weights: averages, or sums, of (ω − `base_weight`) ααᵀ for every feature;
         else (0, 0).
     norms : ndarray of shape (R, k)

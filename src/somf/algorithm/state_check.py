@@ -9,6 +9,7 @@ from somf.algorithm.config import Config
 from somf.algorithm.masks import masks_for
 from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
+from somf.kernels.pairs import n_pairs
 from somf.typing import Array, Ints
 
 INTEGERS = {"last_used", "patience", "n_users", "memory.ids", "memory.n_visits"}
@@ -67,7 +68,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, has_weights: bool
         "D": (p, k),
         "B": (p, k),
         "C": (k, k),
-        "C_by_feature": (p, k * k) if has_weights else (0, 0),
+        "C_by_feature": (p, n_pairs(k)) if has_weights else (0, 0),
         "offsets": (p,) if state.offsets.size else (0,),
         "norms": (R, k),
         "grams": (R, k, k),

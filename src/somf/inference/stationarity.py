@@ -8,7 +8,8 @@ from somf.distributed import Communicator
 from somf.errors import ScaleError
 from somf.inference.coding import CodedChunk, Coder
 from somf.kernels.host import to_host
-from somf.kernels.observed import Observed, products, weighted
+from somf.kernels.observed import Observed, weighted
+from somf.kernels.pairs import n_pairs, unpacked
 from somf.penalties import AtomBall
 from somf.typing import Array
 
@@ -50,12 +51,13 @@ class Gradient:
         self.C_by_feature = self._by_feature()
         self.kernels.accumulate(self.B, X.values, share, 1.0)
         self.kernels.accumulate(self.C, code, X.base * share, 1.0)
-        self.kernels.accumulate(self.C_by_feature, X.deviations, products(code, share), 1.0)
+        pairs = self.kernels.pairs(code, sample_weight)
+        self.kernels.accumulate(self.C_by_feature, X.deviations, pairs, 1.0)
 
     def _by_feature(self) -> Array:
         p, k = self.D.shape
         if self.C_by_feature is None:
-            return self.kernels.zeros((p, k * k), self.D)
+            return self.kernels.zeros((p, n_pairs(k)), self.D)
         return self.C_by_feature
 
     def add_ranks(self, communicator: Communicator) -> None:
@@ -78,8 +80,8 @@ class Gradient:
         """
         D_C = self.D @ self.C
         if self.C_by_feature is not None:
-            p, k = self.D.shape
-            D_C = D_C + (self.D[:, None] @ self.C_by_feature.reshape(p, k, k))[:, 0]
+            matrices = unpacked(self.C_by_feature, self.D.shape[1])
+            D_C = D_C + (self.D[:, None] @ matrices)[:, 0]
         D, gradient = to_host(self.D), to_host((D_C - self.B) / self.n_samples)
         here = np.einsum("ij,ij->j", gradient, D)
         gap = float((here + ball.support(-gradient)).sum(dtype=np.float64))

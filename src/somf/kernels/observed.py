@@ -1,19 +1,15 @@
 """Samples of which some entries are unknown, or known more precisely than others.
 
 Every entry has a weight ω, zero if it is unknown. The code of a sample then minimises
-½ Σ_f ω_f (x_f − d_fᵀα)² + λΩ(α), a quadratic with a matrix G = Σ_f ω_f d_f d_fᵀ of its own. With
-the products of all pairs of entries of d_f as k² further atoms, all these matrices are one product.
+½ Σ_f ω_f (x_f − d_fᵀα)² + λΩ(α), a quadratic with a matrix G = Σ_f ω_f d_f d_fᵀ of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from somf.kernels.protocol import Kernels
 from somf.typing import Array, Matrix, Slices
-
-PRODUCTS_AT_ONCE = 2**22
-"""Numbers of the products of pairs that are held at the same time."""
 
 
 @dataclass(frozen=True)
@@ -80,48 +76,13 @@ def quadratics(
     """
     if not isinstance(X, Observed):
         return gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
-    k = D.shape[1]
     beta = kernels.correlate(X.values, D, rows)
-    grams = weighted_grams(kernels, X.deviations, D, rows).reshape(-1, k, k)
+    grams = kernels.weighted_grams(X.deviations, D, rows)
     if X.base:
         grams += gram()
     return grams, beta, kernels.squared_norms(X.roots, rows)
 
 
-def weighted_grams(kernels: Kernels, weights: Matrix, D: Array, rows: Slices) -> Array:
-    """Return Σ_f ω_f d_f d_fᵀ over some features for every sample.
-
-    Parameters
-    ----------
-    kernels : Kernels
-    weights : array or csc_array of shape (b, p)
-    D : array of shape (p, k)
-    rows : tuple of slices
-
-    Returns
-    -------
-    grams : array of shape (b, k²)
-    """
-    k = D.shape[1]
-    grams = kernels.zeros((weights.shape[0], k * k), D)
-    for s in _pieces(rows, max(1, PRODUCTS_AT_ONCE // k**2)):
-        everything = (slice(0, s.stop - s.start),)
-        grams += kernels.correlate(weights[:, s], products(D[s], D[s]), everything)
-    return grams
-
-
-def products(a: Array, b: Array) -> Array:
-    """Return the products of all pairs of entries of two rows, (m, k) and (m, k), as (m, k²)."""
-    pairs: Array = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-    return pairs
-
-
 def weighted(code: Array, sample_weight: Array | None) -> Array:
     """Return codes times the weights of their samples."""
     return code if sample_weight is None else code * sample_weight[:, None]
-
-
-def _pieces(rows: Slices, size: int) -> Iterator[slice]:
-    for s in rows:
-        for start in range(s.start, s.stop, size):
-            yield slice(start, min(start + size, s.stop))
