@@ -223,7 +223,7 @@ def measure_objectives(train: ImagePatches, test: ImagePatches) -> dict[str, flo
 
 def measure_variants(patches: ImagePatches) -> dict[str, float]:
     """Return milliseconds per iteration of several problems at k = 100, b = 50."""
-    positive = ImagePatches(patches.image, PATCH, center=False)
+    positive = ImagePatches(patches.images[0], PATCH, center=False)
     cases: dict[str, tuple[MatrixFactorization, ImagePatches]] = {
         "dictionary learning": (DictionaryLearning(), patches),
         "dictionary learning, exact codes": (DictionaryLearning(code_estimator="exact"), patches),

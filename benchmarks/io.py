@@ -64,7 +64,7 @@ def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]
     picked = np.random.default_rng(0).permutation(train.shape[0])[:n]
     X = train.rows(picked)
     scene = folder / "scene.npy"
-    np.save(scene, np.ascontiguousarray(train.image))
+    np.save(scene, np.ascontiguousarray(train.images[0]))
     npy, turned, hdf5, chunked = (
         folder / name for name in ("X.npy", "transposed.npy", "X.h5", "X.zarr")
     )
@@ -90,7 +90,7 @@ def write(folder: Path, n: int) -> dict[str, tuple[Callable[[], Any], list[Path]
         cut.shape = X.shape
         return cut
 
-    columns = np.ascontiguousarray(train.image)
+    columns = np.ascontiguousarray(train.images[0])
     return {
         "memory": (lambda: X, []),
         "memory map": (lambda: open_source(npy), [npy]),

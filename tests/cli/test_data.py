@@ -91,7 +91,7 @@ def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command,
         pil.fromarray(255 * mask).save("mask.png")
     somf_command(f"fit scene.npy --patches 4x4 --mask mask.{kind} --components 6 -o scene.somf")
     model = somf.load("scene.somf")
-    assert model.patches_["mask"] == f"mask.{kind}"
+    assert model.patches_["images"][0]["mask"] == f"mask.{kind}"
     patches = somf.ImagePatches("scene.npy", 4, mask=mask.astype(bool))
     somf_command("transform scene.somf scene.npy -o codes.npy")
     np.testing.assert_array_equal(np.load("codes.npy"), model.transform(patches))
@@ -101,6 +101,29 @@ def test_a_mask_belongs_to_the_image_that_a_model_was_learned_from(somf_command,
     assert somf_command.json("score scene.somf other.npy")["samples"] == everywhere
     masked = somf_command.json(f"score scene.somf other.npy --mask mask.{kind}")
     assert masked["samples"] == inside
+
+
+def test_several_images_of_different_sizes_are_one_set_of_patches(somf_command):
+    image = np.load("scene.npy")
+    np.save("other.npy", image[:20, :25])
+    somf_command("fit scene.npy other.npy --patches 4x4 --stride 2 --components 6 -o both.somf")
+    patches = somf.ImagePatches(["scene.npy", "other.npy"], 4, stride=2)
+    assert somf.load("both.somf").patches_ == patches.geometry
+    facts = somf_command.json("score both.somf scene.npy other.npy")
+    assert facts["samples"] == patches.shape[0] == 17 * 19 + 9 * 11
+    assert somf_command.json("info both.somf")["patches"]["images"] == 2
+    np.save("gray.npy", image[..., 0])
+    somf_command("fit scene.npy gray.npy --patches 4x4 -o gray.somf", code=1)
+    assert "image must have the channels of the first one, (3,), got 1 in 'gray.npy'" in (
+        somf_command.errors
+    )
+
+
+def test_a_volume_is_cut_into_patches_of_three_sizes(somf_command):
+    np.save("volume.npy", np.random.default_rng(0).random((7, 8, 9)))
+    somf_command("fit volume.npy --patches 2x3x3 --stride 2 --components 4 -o volume.somf")
+    assert somf.load("volume.somf").patch_shape_ == (2, 3, 3)
+    assert somf_command.json("score volume.somf volume.npy")["samples"] == 3 * 3 * 4
 
 
 def test_a_mask_of_another_shape_is_refused_by_name(somf_command):

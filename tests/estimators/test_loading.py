@@ -131,12 +131,33 @@ def test_how_patches_were_cut_out_is_part_of_the_model(tmp_path):
         "center": True,
         "scale": False,
         "no_data": 3.0,
-        "image_shape": (20, 22, 3),
-        "dtype": "uint8",
-        "path": str(tmp_path / "image.npy"),
-        "dataset": None,
-        "mask": str(tmp_path / "mask.npy"),
+        "images": [
+            {
+                "shape": (20, 22, 3),
+                "dtype": "uint8",
+                "path": str(tmp_path / "image.npy"),
+                "dataset": None,
+                "mask": str(tmp_path / "mask.npy"),
+            }
+        ],
     }
+
+
+@pytest.mark.parametrize(
+    ("images", "size", "shape"),
+    [
+        ([np.ones((9, 8, 3)), np.ones((7, 12, 3))], 4, (4, 4, 3)),
+        (np.ones((6, 7, 8)), (2, 3, 4), (2, 3, 4)),
+    ],
+    ids=["several images", "volume"],
+)
+def test_a_model_keeps_the_geometry_of_several_images_and_of_volumes(images, size, shape, tmp_path):
+    patches = ImagePatches(images, size, center=False)
+    model = DictionaryLearning(3, n_epochs=1, random_state=0).fit(patches)
+    model.save(tmp_path / "model.somf")
+    loaded = somf.load(tmp_path / "model.somf")
+    assert loaded.patch_shape_ == shape
+    assert loaded.patches_ == patches.geometry
 
 
 def test_a_model_of_patches_that_is_fitted_to_rows_forgets_the_patches(toy):

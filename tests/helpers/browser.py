@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,14 @@ EXECUTABLE = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "
 
 needs_browser = pytest.mark.skipif(
     EXECUTABLE is None, reason="no chromium or google-chrome (apt-get install chromium)"
+)
+
+AXE = Path(os.environ.get("AXE_CORE", "node_modules/axe-core")) / "axe.min.js"
+"""The library that finds what some people cannot use on a page."""
+
+needs_axe = pytest.mark.skipif(
+    not AXE.exists(),
+    reason="no axe-core (npm install --no-save axe-core, or AXE_CORE names its folder)",
 )
 
 KEYS = {"Escape": 27, "ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "Tab": 9}
@@ -102,6 +111,12 @@ class Browser:
         if "exceptionDetails" in answer:
             raise RuntimeError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
+
+    def accessibility_violations(self):
+        """Return what axe-core finds: the rule, and the elements that break it."""
+        self.ask(AXE.read_text(encoding="utf-8") + "; 0")
+        found = self.ask("axe.run().then((result) => result.violations)")
+        return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
 
     def click(self, selector):
         """Press the left button over the middle of an element, as a mouse does."""

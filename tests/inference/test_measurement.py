@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from somf import DictionaryLearning
 from tests.helpers.sources import WatchedSource
@@ -31,3 +32,28 @@ def test_every_sample_is_read_once(model, toy):
     source = WatchedSource(toy)
     model.measure(source)
     assert source.n_rows == 300
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_the_explained_variance_is_that_of_the_reconstructions(model, toy, kind):
+    X = toy + 3.0  # the mean counts for nothing
+    found = model.measure(kind(X), with_gap=False)
+    error = X - model.inverse_transform(model.transform(X))
+    variance = 1 - (error**2).sum() / ((X - X.mean(axis=0)) ** 2).sum()
+    assert found.explained_variance == pytest.approx(variance, rel=1e-4)
+    size = np.linalg.norm(error) / np.linalg.norm(X)
+    assert found.relative_error == pytest.approx(size, rel=1e-5)
+
+
+def test_the_explained_variance_is_over_known_entries(toy):
+    X = toy.copy()
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    model = DictionaryLearning(4, alpha=0.05, missing="nan", n_epochs=2, random_state=0).fit(X)
+    error = X - model.inverse_transform(model.transform(X))
+    variance = 1 - np.nansum(error**2) / np.nansum((X - np.nanmean(X, axis=0)) ** 2)
+    found = model.measure(X, with_gap=False)
+    assert found.explained_variance == pytest.approx(variance, rel=1e-4)
+
+
+def test_samples_that_are_all_the_same_have_no_variance_to_explain(model):
+    assert np.isnan(model.measure(np.zeros((3, 60)), with_gap=False).explained_variance)

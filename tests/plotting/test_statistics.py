@@ -60,8 +60,15 @@ def test_malformed_codes_are_refused(codes):
 
 def test_a_history_without_objective_is_refused_with_a_hint(history):
     del history["objective"]
-    with pytest.raises(ValueError, match=r"fit\(X, validation=\.\.\.\)"):
+    with pytest.raises(ValueError, match=r"recorded by fit\(X\)"):
         plot_history(history)
+
+
+def test_without_a_validation_set_the_history_is_that_of_minibatches(history):
+    history["training_objective"] = history.pop("objective")
+    ax = plot_history(history)
+    assert ax.get_ylabel() == "objective of minibatches"
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), history["training_objective"])
 
 
 def test_an_unknown_column_is_refused_by_name(history):

@@ -7,7 +7,7 @@ import pytest
 
 from somf import DictionaryLearning, ImagePatches
 from somf.report import write_report
-from tests.helpers.browser import Browser, needs_browser
+from tests.helpers.browser import Browser, needs_axe, needs_browser
 
 pytestmark = needs_browser
 
@@ -42,6 +42,15 @@ def page(browser, fitted, tmp_path):
     assert browser.problems == []
 
 
+@pytest.fixture
+def emulated(browser):
+    """Return a function that sets the theme of the system, until the end of the test."""
+    yield lambda theme: browser.send(
+        "Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}]
+    )
+    browser.send("Emulation.setEmulatedMedia", media="", features=[])
+
+
 def test_a_page_loads_without_an_error_or_a_request(page):
     assert page.ask("document.querySelectorAll('#atom-list img').length") == 9
     assert page.ask("[...document.images].every((e) => e.complete && e.naturalWidth > 0)")
@@ -74,6 +83,44 @@ def test_an_atom_is_enlarged_with_its_spectrum_and_closed_again(page):
     assert page.ask("document.querySelectorAll('#enlarged-curve .line').length") == 1
     page.click("#close")
     assert not page.ask(IS_OPEN)
+
+
+def test_the_slider_shows_the_map_of_another_atom(browser, tmp_path):
+    patches = ImagePatches(np.random.default_rng(0).random((12, 15, 4)).astype(np.float32), 3)
+    model = DictionaryLearning(5, random_state=0, n_epochs=1).fit(patches)
+    write_report(model, tmp_path / "maps.html", data=patches)
+    browser.problems.clear()
+    browser.open(tmp_path / "maps.html")
+    visible = (
+        "[...document.querySelectorAll('.code-map')].filter((e) => e.checkVisibility())"
+        ".map((e) => Number(e.dataset.number))"
+    )
+    order = model.measure(patches).order.tolist()
+    assert browser.ask(visible) == order[:1]
+    browser.ask("document.querySelector('#map-slider').focus()")
+    browser.press("ArrowRight")
+    browser.press("ArrowRight")
+    assert browser.ask(visible) == [order[2]]
+    said = browser.ask("document.querySelector('#map-slider').getAttribute('aria-valuetext')")
+    assert said == f"Atom {order[2]}"
+    assert browser.problems == []
+
+
+@needs_axe
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1400, 400])
+def test_a_page_can_be_used_by_everyone(browser, emulated, tmp_path, width, theme):
+    patches = ImagePatches(np.random.default_rng(0).random((12, 15, 4)).astype(np.float32), 3)
+    model = DictionaryLearning(5, random_state=0, n_epochs=1).fit(patches, validation=0.1)
+    write_report(model, tmp_path / "maps.html", data=patches)
+    browser.problems.clear()
+    browser.resize(width, 900)
+    emulated(theme)
+    browser.open(tmp_path / "maps.html")
+    assert browser.accessibility_violations() == []
+    browser.click("#atom-list button")
+    assert browser.accessibility_violations() == []
+    assert browser.problems == []
 
 
 def test_everything_can_be_done_from_the_keyboard(page):
@@ -116,7 +163,7 @@ def test_the_page_is_dark_if_the_system_is(page):
 def test_a_printed_page_has_all_atoms_and_no_buttons(page):
     pdf = page.pdf()
     assert pdf.startswith(b"%PDF")
-    assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 3
+    assert 1 <= len(re.findall(rb"/Type /Page\b", pdf)) <= 4
     page.send("Emulation.setEmulatedMedia", media="print")
     page.resize(700, 1000)  # as wide as paper
     assert page.ask("document.documentElement.scrollWidth") <= 700

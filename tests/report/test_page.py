@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
+from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.inference.usage import usage_of
 from somf.report import write_report
+from somf.report.maps import _grid_of
 
-VOID = {"meta", "link", "img"}
+VOID = {"meta", "link", "img", "input"}
 MEGABYTE = 2**20
 
 
@@ -77,6 +78,7 @@ def test_the_facts_at_the_top_are_those_of_the_fit_and_of_the_data(tmp_path, fit
     header = (tmp_path / "report.html").read_text(encoding="utf-8").split("<main>")[0]
     found = model.measure(X)
     assert dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", header)) == {
+        "explained variance": f"{found.explained_variance:.1%}",
         "samples seen": str(model.n_samples_seen_),
         "iterations": str(model.n_iter_),
         "seconds of learning": f"{model.history_['compute_seconds'][-1]:.3g}",
@@ -102,7 +104,7 @@ def test_usage_and_order_are_those_of_the_codes(tmp_path, fitted):
 def test_without_data_and_history_a_report_says_what_is_missing(tmp_path, fitted):
     _, X = fitted
     page = report(tmp_path, DictionaryLearning(3, random_state=0).partial_fit(X))
-    assert "was not measured" in page.text
+    assert "was not recorded" in page.text
     assert "No data was given" in page.text
     assert "Sort by" not in page.text
     assert "somf.DictionaryLearning(n_components=3, random_state=0).fit(X)" in page.text
@@ -124,7 +126,8 @@ def test_every_estimator_has_a_report_as_pictures_and_as_curves(tmp_path, kind, 
     X = np.random.default_rng(0).random((30, 20))
     model = kind(1, reduction=1, random_state=0).fit(X)
     page = report(tmp_path, model, data=X, patch_shape=shape)
-    assert page.tags.count("img") == (shape is not None)
+    # One atom, and eight samples with their reconstructions and errors.
+    assert page.tags.count("img") == (0 if shape is None else 1 + 3 * 8)
     assert items(page) == 1
 
 
@@ -139,6 +142,51 @@ def test_a_report_has_the_shape_of_patches_and_the_alpha_that_was_found(tmp_path
     assert "alpha_0.125found" in page.text
     assert "patches: image dtype" in page.text
     assert page.tags.count("img") == 3
+
+
+def test_a_report_says_where_model_data_and_page_come_from(tmp_path, fitted):
+    model, X = fitted
+    np.save(tmp_path / "rows <b>.npy", X)
+    page = report(tmp_path, model, data=tmp_path / "rows <b>.npy")
+    assert "measured onrows <b>.npy" in page.text
+    made = model.provenance_
+    for known in (made["date"], made["machine"], f"numpy {made['numpy']}"):
+        assert known in page.text
+    assert "measured onthe scene" in report(tmp_path, model, data=X, data_name="the scene").text
+
+
+def test_a_report_without_a_validation_set_has_the_objective_of_minibatches(tmp_path, fitted):
+    _, X = fitted
+    model = DictionaryLearning(3, batch_size=10, n_epochs=1, random_state=0).fit(X)
+    page = report(tmp_path, model)
+    first, *_, last = model.history_["training_objective"]
+    assert f"From {first:.5g} at the start to {last:.5g}" in page.text
+    circles = page.tags.count("circle")
+    assert circles == 2 * len(model.history_["n_iter"]) > 8
+
+
+def test_patches_of_an_image_have_maps_of_codes_and_errors(tmp_path):
+    rng = np.random.default_rng(0)
+    image, mask = rng.random((9, 12, 4)), rng.random((9, 12)) > 0.02
+    patches = ImagePatches(image, 3, mask=mask, center=False)
+    model = NMF(5, n_epochs=1, random_state=0).fit(patches)
+    page = report(tmp_path, model, data=patches)
+    assert ("max", "4") in page.attributes
+    numbers = [value for name, value in page.attributes if name == "data-number"]
+    order = model.measure(patches).order.astype(str).tolist()
+    assert numbers == 2 * order  # the list of atoms, and that of maps
+    assert page.attributes.count(("hidden", None)) == 4  # all but the first
+    assert "maps" not in report(tmp_path, model, data=patches.rows(np.arange(9))).text.lower()
+
+
+def test_a_map_has_the_code_of_each_patch_at_its_place():
+    patches = ImagePatches(np.random.default_rng(0).random((400, 12)), (2, 4), stride=(1, 4))
+    grid = _grid_of(patches)
+    assert (grid.step, grid.shape) == (3, (133, 1))
+    values = np.arange(patches.shape[0])
+    rows, columns = patches.positions[grid.map_of(values[grid.ids]).astype(int).ravel()].T
+    np.testing.assert_array_equal(rows, np.arange(0, 399, 3))
+    assert set(columns) == {0}
 
 
 def test_text_from_a_file_is_never_markup(tmp_path):

@@ -16,7 +16,8 @@ def test_history_has_a_record_at_the_start_at_intervals_and_at_the_end(toy):
     history = model.fit(toy).history_
     assert history["n_samples_seen"] == [0, 200, 400, 600]
     assert history["n_iter"] == [0, 20, 40, 60]
-    assert set(history) == {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
+    columns = {"n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"}
+    assert set(history) == columns | {"training_objective"}
     for column in ("compute_seconds", "wall_seconds"):
         assert history[column] == sorted(history[column])
     assert history["compute_seconds"][-1] <= history["wall_seconds"][-1]
@@ -26,7 +27,43 @@ def test_history_has_a_record_at_the_start_at_intervals_and_at_the_end(toy):
 def test_the_last_batch_of_an_epoch_may_be_smaller(toy):
     model = DictionaryLearning(4, batch_size=70, n_epochs=2, random_state=0).fit(toy)
     assert (model.n_iter_, model.n_samples_seen_) == (10, 600)
-    assert model.history_["n_samples_seen"] == [0, 300, 600]
+    assert model.history_["n_samples_seen"] == [0, 70, 140, 210, 300, 600]
+
+
+def test_the_first_epoch_has_more_records_unless_each_is_a_measurement(toy):
+    model = DictionaryLearning(4, batch_size=3, n_epochs=2, tol=0, random_state=0)
+    seen = model.fit(toy).history_["n_samples_seen"]
+    assert seen == [0, 6, 12, 21, 39, 75, 150, 300, 600]
+    assert model.fit(toy, validation=toy).history_["n_samples_seen"] == [0, 300, 600]
+
+
+def test_the_training_objective_is_that_of_minibatches_before_they_are_learned_from(toy):
+    alpha, settings = 0.1, {"batch_size": 50, "n_epochs": 1, "init": toy[:4]}
+    model = DictionaryLearning(4, alpha=alpha, **settings, record_every=50, random_state=0)
+    history = model.fit(toy, validation=toy).history_
+    first, *means = history["training_objective"]
+    assert first == means[0]
+    # With random minibatches of 50, the objective before each is about that on all samples.
+    np.testing.assert_allclose(means, history["objective"][:-1], rtol=0.2)
+    whole = DictionaryLearning(4, alpha=alpha, **settings, record_every=300, random_state=0)
+    first_again, mean = whole.fit(toy).history_["training_objective"]
+    assert first_again == first
+    assert mean == pytest.approx(np.mean(means), rel=1e-12)
+
+
+def test_a_resumed_fit_has_the_training_objective_of_an_uninterrupted_one(toy, tmp_path):
+    def fit(**options):
+        model = DictionaryLearning(4, batch_size=10, n_epochs=2, random_state=0, **options)
+        return model.fit(toy)
+
+    def fail(progress):
+        if progress.n_iter == 17:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fit(checkpoint=tmp_path / "c", callbacks=fail)
+    resumed = fit(checkpoint=tmp_path / "c").history_["training_objective"]
+    assert resumed == fit().history_["training_objective"]
 
 
 def test_the_recorded_objective_is_that_on_the_validation_data(toy):
@@ -130,6 +167,12 @@ def test_records_are_logged(toy, caplog):
         DictionaryLearning(4, n_epochs=1, random_state=0).fit(toy, validation=toy)
     assert "300 samples" in caplog.messages[-1]
     assert "objective" in caplog.messages[-1]
+
+
+def test_without_validation_the_training_objective_is_logged(toy, caplog):
+    with caplog.at_level(logging.INFO, logger="somf"):
+        DictionaryLearning(4, n_epochs=1, random_state=0).fit(toy)
+    assert "training objective" in caplog.messages[-1]
 
 
 def test_verbose_shows_a_progress_bar(toy, capsys):

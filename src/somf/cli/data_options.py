@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from somf.cli.options import Function, help_for, option_for, with_options
-from somf.cli.values import dtype_name, number_or_missing, size, size_or_none
+from somf.cli.values import dtype_name, number_or_missing, patch_size_or_none, size, step
 from somf.data import ImagePatches, open_source
 
 MODEL_DEFAULT = "that of the model"
@@ -18,8 +18,8 @@ MODEL_DEFAULT = "that of the model"
 class DataOptions:
     """How to read samples; None means that an option is not given."""
 
-    patches: tuple[int, int] | str | None = None
-    stride: tuple[int, int] | None = None
+    patches: tuple[int, ...] | str | None = None
+    stride: tuple[int, ...] | int | None = None
     center: bool | None = None
     scale: bool | None = None
     no_data: float | str | None = None
@@ -84,16 +84,17 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
     return with_options(
         click.option(
             "--patches",
-            type=size_or_none,
-            metavar="HxW",
-            help="Cut an image or cube into patches of this height and width; each patch is a "
-            "sample. With 'none' the rows of a matrix are the samples, even if the model was "
+            type=patch_size_or_none,
+            metavar="HxW|DxHxW",
+            help="Cut images or cubes into patches of this height and width, or volumes into "
+            "patches of this depth, height and width; each patch is a sample. 1x1 are pixels. With "
+            "'none' the rows of a matrix are the samples, even if the model was "
             "learned from patches.",
         ),
         click.option(
             "--stride",
-            type=size,
-            metavar="HxW",
+            type=step,
+            metavar="N|HxW|DxHxW",
             help=help_for("stride", ImagePatches, default),
         ),
         option_for("center", ImagePatches, default),

@@ -68,9 +68,24 @@ def estimator_options(command: Function) -> Function:
 
 def _option(name: str) -> Callable[[Function], Function]:
     """Return the option for a parameter of the estimators."""
-    default = str(DEFAULT_SEED) if name == "random_state" else None
+    default = str(DEFAULT_SEED) if name == "random_state" else _defaults(name)
     more_help = INIT_HELP if name == "init" else ""
     return option_for(name, MatrixFactorization, default, more_help + _problems_with(name))
+
+
+def _defaults(name: str) -> str | None:
+    """Return the defaults of a parameter, if that of a problem differs from the general one."""
+    general, *others = (
+        (problem, inspect.signature(kind).parameters.get(name))
+        for problem, kind in reversed(PROBLEMS.items())
+    )
+    default = general[1].default if general[1] is not None else None
+    different = [
+        f"{parameter.default} for {problem}"
+        for problem, parameter in others
+        if parameter is not None and parameter.default != default
+    ]
+    return ", ".join([str(default), *different]) if different else None
 
 
 def _problems_with(name: str) -> str:

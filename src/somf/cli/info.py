@@ -138,6 +138,16 @@ def _norms(rows: Rows) -> Array:
     return np.asarray(sparse_norm(rows, axis=1))
 
 
+def _patches(model: MatrixFactorization) -> dict[str, Any] | None:
+    """Return how patches were cut out, with one line for each of a few images."""
+    patches = getattr(model, "patches_", None)
+    if patches is None:
+        return None
+    images = patches["images"]
+    facts = {name: value for name, value in patches.items() if name != "images"}
+    return facts | (images[0] if len(images) == 1 else {"images": len(images)})
+
+
 def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
     history = model.history_
     objective = history.get("objective", [])
@@ -154,7 +164,7 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         "features": model.n_features_in_,
         "dtype": model.components_.dtype.name,
         "alpha": model.alpha_,
-        "patches": getattr(model, "patches_", None),
+        "patches": _patches(model),
         "parameters": changed,
         "iterations": model.n_iter_,
         "samples_seen": model.n_samples_seen_,

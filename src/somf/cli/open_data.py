@@ -54,9 +54,9 @@ def open_data(
         _check_not_given(options, PATCH_OPTIONS, f"needs patches: {PATCH_HINT}")
         return _open_rows(paths, options)
     _check_not_given(options, MATRIX_OPTIONS, "is for matrices, not for --patches")
-    if len(paths) > 1:
-        raise click.UsageError(f"--patches takes one image, got {len(paths)} files.")
-    return _open_patches(paths[0], options, geometry or {})
+    if len(paths) > 1 and options.mask not in (None, NONE):
+        raise click.UsageError(f"--mask is for one image, got {len(paths)} of them.")
+    return _open_patches(paths, options, geometry or {})
 
 
 def open_weights(
@@ -86,12 +86,14 @@ def _check_not_given(options: DataOptions, names: Sequence[str], reason: str) ->
             raise click.UsageError(f"{flag_of(name)} {reason}.")
 
 
-def _open_patches(path: str, options: DataOptions, geometry: dict[str, Any]) -> ImagePatches:
-    """Open the patches of an image.
+def _open_patches(
+    paths: Sequence[str], options: DataOptions, geometry: dict[str, Any]
+) -> ImagePatches:
+    """Open the patches of one image, or of several.
 
     Parameters
     ----------
-    path : str
+    paths : sequence of str
     options : DataOptions
     geometry : dict
         `ImagePatches.geometry` of the model; empty if there is none.
@@ -109,27 +111,37 @@ def _open_patches(path: str, options: DataOptions, geometry: dict[str, Any]) -> 
         "allow_external": bool(options.allow_external),
     }
     # These belong to one file, and not to how patches are cut.
-    stored = geometry if _is_same_file(path, geometry.get("path")) else {}
-    for name in ("dataset", "mask"):
-        settings[name] = getattr(options, name) or stored.get(name)
-    if settings["mask"] == NONE:
-        settings["mask"] = None
+    stored = [_stored(path, geometry) for path in paths]
+    settings["dataset"] = options.dataset or stored[0].get("dataset")
+    masks = [None if options.mask == NONE else options.mask or s.get("mask") for s in stored]
+    images: Any = list(paths)
+    settings["mask"] = masks
+    if len(paths) == 1:
+        images, settings["mask"] = paths[0], masks[0]
     no_data: Any = options.no_data
     if no_data is None and geometry.get("no_data") == MISSING:
         no_data = MISSING  # rather than the value that this file declares
     try:
-        patches = ImagePatches(path, patch_size, **settings, no_data=no_data)
+        patches = ImagePatches(images, patch_size, **settings, no_data=no_data)
         if patches.geometry["no_data"] is None and geometry.get("no_data") is not None:
             # This file does not declare a no-data value, but the file of the model did.
-            patches = ImagePatches(path, patch_size, **settings, no_data=geometry["no_data"])
+            patches = ImagePatches(images, patch_size, **settings, no_data=geometry["no_data"])
     except ParameterError as error:
-        error.add_note(f"The image is {path!r}.")
+        if len(paths) == 1:
+            error.add_note(f"The image is {paths[0]!r}.")
         raise
-    if patches.shape[0] == 0:
-        raise DamagedFileError(
-            f"{path!r} has no patch of {patch_size} in which all pixels have data."
-        )
+    for path, start, stop in zip(paths, patches.starts, patches.starts[1:], strict=False):
+        if start == stop:
+            raise DamagedFileError(
+                f"{path!r} has no patch of {patch_size} in which all pixels have data."
+            )
     return patches
+
+
+def _stored(path: str, geometry: dict[str, Any]) -> dict[str, Any]:
+    """Return what a model knows of an image that it was learned from; else nothing."""
+    images = geometry.get("images", [])
+    return next((image for image in images if _is_same_file(path, image["path"])), {})
 
 
 def _is_same_file(path: str, other: str | None) -> bool:

@@ -12,7 +12,6 @@ from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import patch_shape
 from somf.data import Source
 from somf.data.formats.kinds import ending_of
-from somf.errors import ParameterError
 from somf.estimators.base import MatrixFactorization
 from somf.files.atomic import atomic_write
 from somf.optional import import_optional
@@ -20,7 +19,7 @@ from somf.optional import import_optional
 KINDS = {
     "atoms": "the atoms, as pictures or curves, most used first if there is DATA",
     "spectra": "a few atoms as spectra or curves, on common axes",
-    "history": "the validation objective during the fit",
+    "history": "the objective during the fit",
     "usage": "how many samples of DATA use each atom",
     "reconstructions": "some samples of DATA beside their reconstructions",
 }
@@ -88,12 +87,6 @@ def plot(
     file_format = _format_of(output)
     check_output(output, force=force, inputs=input_files(model, data, options))
     estimator, source = open_model_and_data(model, data, console, options)
-    if kind == "history" and "objective" not in estimator.history_:
-        raise ParameterError(
-            "model",
-            "have been fitted with --validation for --kind history",
-            model,
-        )
     mpl = import_optional("matplotlib", "plot", PURPOSE)
     with naming_files(data, source), mpl.rc_context({"savefig.dpi": DOTS_PER_INCH}):
         figure = _draw(estimator, source, kind, atoms, shape)

@@ -34,7 +34,9 @@ def score(
 ) -> None:
     """Measure how well MODEL explains DATA, and with how many atoms.
 
-    The objective is what a fit minimises, as a mean over the samples: lower is better. The
+    The explained variance is 1 for perfect reconstructions, and 0 if they are as far from samples
+    as their mean is; the relative error is the norm of all errors over that of all samples. The
+    objective is what a fit minimises, as a mean over the samples: lower is better. The
     stationarity gap is how far the atoms are from a stationary point of the objective on DATA.
     """
     reading = DataOptions.found_in(options)
@@ -47,6 +49,8 @@ def score(
         {
             "samples": found.n_samples,
             "objective": found.objective,
+            "explained_variance": found.explained_variance,
+            "relative_error": found.relative_error,
             "density": found.density,
             "atoms_per_sample": found.density * n_atoms,
             "atoms_used": n_atoms - found.n_unused,

@@ -26,9 +26,22 @@ def size(value: Any) -> tuple[int, int]:
     return int(match[1]), int(match[2] or match[1])
 
 
-def size_or_none(value: Any) -> tuple[int, int] | str:
-    """Return two integers, or the word ``none``."""
-    return NONE if value == NONE else size(value)
+def patch_size_or_none(value: Any) -> tuple[int, ...] | str:
+    """Return two or three integers, or the word ``none``; 16 means 16x16."""
+    if value == NONE:
+        return NONE
+    sizes = step(value)
+    return (sizes, sizes) if isinstance(sizes, int) else sizes
+
+
+def step(value: Any) -> tuple[int, ...] | int:
+    """Return two or three integers, from a text such as 2x1, or one that holds for all axes."""
+    if isinstance(value, tuple | int):
+        return value
+    if re.fullmatch(r"[1-9]\d*(x[1-9]\d*){0,2}", str(value)) is None:
+        raise click.BadParameter(f"{value!r} is not of the form 16, 16x16 or 4x8x8.")
+    numbers = tuple(map(int, str(value).split("x")))
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def patch_shape(value: Any) -> tuple[int, ...]:

@@ -2,11 +2,9 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from numbers import Integral, Real
-from time import perf_counter
 from typing import Any, Literal, Self, TypeAlias, get_args
 
 import numpy as np
@@ -16,11 +14,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from somf.algorithm.state import State
-from somf.algorithm.state_check import check_state
-from somf.data import ImagePatches, ObservedSource, Offsets, Source, as_source
+from somf.data import ObservedSource, Offsets, Source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import DataError, MissingStateError, ParameterError, ParameterTypeError
+from somf.errors import DataError, MissingStateError, ParameterError
+from somf.estimators.applying import coding, rows_of_rank
+from somf.estimators.arguments import check_ids, check_weights
 from somf.estimators.config import (
     Center,
     CodeEstimator,
@@ -32,6 +31,8 @@ from somf.estimators.config import (
     check_params,
     check_tolerance,
 )
+from somf.estimators.opening import for_source, geometry_of, open_samples
+from somf.estimators.parameters import describe_parameters
 from somf.inference.coding import (
     CodedChunk,
     Coder,
@@ -46,14 +47,12 @@ from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
+from somf.persistence.provenance import provenance_of
 from somf.training import fitting
-from somf.training.callbacks import Callback, Progress
+from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
 from somf.training.config import TrainingConfig
 from somf.training.identity import FitIdentity, file_stamp, fingerprint
-from somf.training.progress_bar import progress_bar
-from somf.training.signals import prompt_signals
-from somf.training.start import divide
 from somf.typing import Array, History, Ints
 
 CODE_TOL = 1e-6
@@ -62,143 +61,16 @@ CODE_TOL = 1e-6
 Ranks: TypeAlias = Literal["share", "own", "off"]
 """What a process does that is one of several: share X, bring its own rows, or work alone."""
 
-LEAST_WEIGHT = 1e-10
-"""The smallest weight of a sample that is not zero; one over it is the largest."""
-
 GAP_TOL = 1e-12
 """Default relative duality gap of the codes behind a stationarity gap."""
 
 
+@describe_parameters
 class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Subsampled online matrix factorization: X ≈ ``codes @ components_``.
 
     Minimises over atoms d in the ball μ‖d‖₁ + (1−μ)‖d‖₂² ≤ 1 the mean over samples of
     min_α ½‖x − Dα‖² + λ(ν‖α‖₁ + (1−ν)‖α‖₂²).
-
-    Parameters
-    ----------
-    n_components : int, default=100
-        Number of atoms, k.
-    alpha : float or "auto", default=0.1
-        Weight λ of the penalty on codes; 0 by default in `NMF`. It is on the scale of ‖x‖: with
-        samples of unit norm and ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"``
-        it is found before the fit, on a part of the data, so that codes have the density
-        `code_density`.
-    code_density : float, default=0.1
-        The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
-        ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
-        fit noise.
-    l1_ratio : float, default=1.0
-        ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
-    atom_l1_ratio : float, default=0.0
-        μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
-    reduction : float or "auto", default="auto"
-        r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
-        of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
-        and 3 at which codes from a part of the features are good enough, and lowers it during the
-        fit: the tolerated error shrinks with the number of samples seen. Where there is none (and
-        without a penalty) codes are exact; if there are more atoms than samples in a minibatch, a
-        quarter of the features is updated until that no longer helps.
-    code_estimator : {"auto", "averaged", "masked", "exact"}, default="auto"
-        How codes are computed: from all masks under which the sample was seen so far (the paper),
-        from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
-        the dictionary update is partial. ``"auto"`` is ``"averaged"`` where `reduction` is a
-        number, and ``"masked"`` where it is ``"auto"``.
-    masks : {"blocks", "bernoulli"}, default="blocks"
-        Parts of the features: blocks that are drawn once and visited in random order, or a coin
-        for every feature at every iteration, as in the paper, which is slower and, with averaged
-        codes, needs k² numbers per sample.
-    surrogate : {"online", "incremental"}, default="online"
-        How past codes are averaged: with decaying weights (for streams, and for the first epochs
-        on large data), or with exactly one contribution per sample (for many epochs on data whose
-        codes fit into memory; converges to a much smaller stationarity gap).
-    learning_rate : float or "auto", default="auto"
-        v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
-        `fit` the average remembers 8,192 samples or half an epoch at most: codes on the bad atoms
-        of the beginning are forgotten. It remembers more when the objective stops improving.
-    batch_size : int or "auto", default="auto"
-        Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
-        1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-        is known (see `missing`), it is larger by as much.
-    n_epochs : int, default=100
-        Passes of `fit` over the data, at most.
-    tol : float, default=2e-4
-        A fit ends when the objective of minibatches, before they are learned from, improves by less
-        than this fraction from one epoch to the next (or, with more than 262,144 samples, over
-        131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
-    patience : int, default=3
-        See `tol`.
-    init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features), \
-            default="samples"
-        Initial atoms: random samples, random directions, non-negative parts of singular vectors
-        (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
-        the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on some samples
-        chooses between these and ``"nndsvd"``.
-    missing : {"error", "nan", "absent"}, default="error"
-        Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
-        are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
-        zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
-        ``n_samples * n_components**2``), and works in one process.
-    center : {"none", "both"}, default="none"
-        With ``"both"``, the mean of all known entries and the offsets of samples and of features
-        are subtracted before codes are computed, and added by `impute`. The offsets of features
-        are found in three passes over the data before the fit (by `partial_fit`, on the samples of
-        its first call), those of a sample from its own entries; both are shrunk like averages with
-        ten more entries of offset zero. Not for non-negative problems.
-    positive_code : bool, default=False
-        Whether codes must be non-negative.
-    positive_atoms : bool, default=False
-        Whether atoms must be non-negative.
-    code_tol : float, default=1e-3
-        Relative duality gap at which the codes of an iteration are good enough.
-    record_every : int, optional
-        Samples between two entries of `history_`; by default an epoch.
-    device : {"cpu", "cuda"}, default="cpu"
-        Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). A fitted model
-        can be used on either device.
-    n_threads : int, optional
-        Threads that compute; by default the cores that the process may use.
-    dtype : {"float32", "float64"}, optional
-        Type of all computations; by default that of the data (float64 for integers).
-    callbacks : sequence of callables, default=()
-        Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
-        ends if one returns something true.
-    checkpoint : path-like or Checkpoint, optional
-        A checkpoint file. If a fit is interrupted, the same call resumes from it, with
-        bit-identical results. Written every minute; `somf.Checkpoint` changes the interval.
-        Ignored by `partial_fit`.
-    verbose : int, default=0
-        1 shows a progress bar. Records are always logged to the logger ``somf``.
-    random_state : int, RandomState or None, default=None
-        The same seed gives the same result (to rounding, on any number of threads).
-
-    Attributes
-    ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The atoms.
-    alpha_ : float
-        λ of the fit: `alpha`, or what was found for it.
-    offsets_ : ndarray of shape (n_features,)
-        With ``center="both"``: the mean of all known entries plus the offset of the feature.
-    patches_ : dict
-        Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
-        `ImagePatches.geometry`.
-    patch_shape_ : tuple of int
-        Likewise: the shape, (height, width) or (height, width, channels), of an atom.
-    n_features_in_ : int
-        Number of features, p.
-    feature_names_in_ : ndarray of str
-        Where X is a data frame.
-    n_iter_ : int
-        Number of iterations.
-    n_samples_seen_ : int
-        Number of samples seen, repeated visits counted.
-    history_ : dict of lists
-        ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds`` and, with validation
-        data, ``objective``, at the start of `fit`, every `record_every` samples and at the end.
-    has_state : bool
-        Whether the model has the state from which `partial_fit` continues: False after `somf.load`
-        of a model that was saved without it, and after a fit by several ranks.
 
     Examples
     --------
@@ -215,6 +87,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     alpha_: float
     offsets_: Array
     patches_: dict[str, Any]
+    provenance_: dict[str, str]
     patch_shape_: tuple[int, ...]
 
     def __init__(
@@ -325,7 +198,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         source, X = self._opened(X, weights)
         if validation is not None and not isinstance(validation, Real):
             validation = self._opened(validation)[0]
-        counts = _checked_weights(sample_weight, source.shape[0])
+        counts = check_weights(sample_weight, source.shape[0])
         communicator = self._communicator(ranks)
         with communicator.reporting():
             return self._fit(config, source, X, validation, communicator, ranks == "own", counts)
@@ -341,7 +214,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         sample_weight: Array | None,
     ) -> Self:
         validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
-        config = _for_source(config, source)
+        config = for_source(config, source)
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
         identify = partial(self._identity, source, validation, seed, names, sample_weight)
         learned = fitting.fit(
@@ -349,7 +222,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         validate_data(self, X, skip_check_array=True)
         self._adopt(learned.config, learned.state, learned.history)
-        self._adopt_geometry(_geometry(source))
+        self.provenance_ = provenance_of(source.files)
+        self._adopt_geometry(geometry_of(source))
         return self
 
     def _communicator(self, ranks: str) -> Communicator:
@@ -378,7 +252,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             params=self.get_params(deep=False),
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
-            patches=_geometry(source),
+            patches=geometry_of(source),
             data=data,
             validation=fingerprint(validation),
             files={"X": file_stamp(source), "validation": file_stamp(validation)},
@@ -420,8 +294,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         is_first = not self.has_state
         config = self._requested_config() if is_first else self._config()
         source, X = self._opened(X, weights)
-        counts = _checked_weights(sample_weight, source.shape[0])
-        config = _for_source(config, source)
+        counts = check_weights(sample_weight, source.shape[0])
+        config = for_source(config, source)
         if hasattr(self, "components_"):
             self._check_features(X)
             self._check_can_continue(config)
@@ -430,12 +304,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 raise ParameterError(
                     "weights", rule, weights, "Call fit to start again.", got="another"
                 )
-        ids = None if sample_ids is None else _checked_ids(sample_ids, source.shape[0])
+        ids = None if sample_ids is None else check_ids(sample_ids, source.shape[0])
 
         def adopt(config: TrainingConfig, state: State) -> None:
             if is_first:
                 validate_data(self, X, skip_check_array=True)
-                self._adopt_geometry(_geometry(source))
+                self._adopt_geometry(geometry_of(source))
             self._adopt(config, state, getattr(self, "history_", {}))
 
         seed, state = (self._draw_seed(), None) if is_first else (self._state.seed, self._state)
@@ -493,7 +367,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 delattr(self, name)  # it is that of an earlier fit
         if patches is not None:
             self.patches_ = patches
-            self.patch_shape_ = (*patches["patch_size"], *patches["image_shape"][2:])
+            size, image = patches["patch_size"], patches["images"][0]
+            self.patch_shape_ = (*size, *image["shape"][len(size) :])
 
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:
@@ -742,19 +617,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return measure(coder, chunks, self._config().ball, with_gap)
 
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
-        """Return the source of X, and X itself if scikit-learn can check it: a path has no shape.
-
-        If entries may be unknown, or have weights, the source tells so.
-        """
-        source = as_source(X)
-        checked = X if hasattr(X, "shape") else source
-        if self.missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
-            rule = "be 'nan' for patches with no_data='missing'"
-            raise ParameterError("missing", rule, self.missing, "Entries without data are unknown.")
-        if self.missing != "error" or self.center != "none" or weights is not None:
-            of_entries = None if weights is None else as_source(weights)
-            source = ObservedSource(source, self.missing, of_entries)
-        return source, checked
+        return open_samples(X, weights, self.missing, self.center)
 
     def _source(self, X: Any, weights: Any = None) -> Source:
         """Return samples for a fitted model as a source, their features checked."""
@@ -781,43 +644,28 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> Iterator[tuple[Coder, Iterator[CodedChunk], Communicator, Array | None]]:
         """Give a coder, the samples of this rank coded by it, the communicator, and weights."""
         source, communicator = self._source(X, weights), self._communicator(ranks)
-        counts = _checked_weights(sample_weight, source.shape[0])
+        counts = check_weights(sample_weight, source.shape[0])
         with communicator.reporting():
-            rows = divide(source, ranks == "own", communicator)
-            own = rows.own - rows.origin
+            own = rows_of_rank(source, ranks == "own", communicator)
             with self._coding(source, tol, own) as (coder, chunks):
                 yield coder, chunks, communicator, None if counts is None else counts[own]
 
-    @contextmanager
     def _coding(
         self, source: Source, tol: float, ids: Ints | None = None, entries_per_row: int = 0
-    ) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
-        """Give a coder, and samples of a source, by default all, coded by it.
-
-        The caller is going to hold so many entries for every sample.
-        """
-        ids = np.arange(source.shape[0]) if ids is None else ids
+    ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
+        """Give a coder, and samples of a source coded by it; see `coding`."""
         config = self._config()
         learned = LearnedDictionary(
             self.components_, config.penalty, config.ball, config.device, config.n_threads
         )
-        progress = Progress(n_samples_planned=len(ids))
-        with ExitStack() as stack:
-            stack.enter_context(prompt_signals())
-            coder = stack.enter_context(learned.coder(check_tolerance(tol)))
-            loader = learned.loader(source)
-            show = stack.enter_context(progress_bar()) if config.verbose else None
-            begin = perf_counter()
-
-            def chunks() -> Iterator[CodedChunk]:
-                for chunk in coder.chunks(loader, ids, entries_per_row):
-                    yield chunk
-                    progress.n_samples_seen += len(chunk.objective)
-                    progress.compute_seconds = perf_counter() - begin
-                    if show is not None:
-                        show(progress)
-
-            yield coder, chunks()
+        return coding(
+            learned,
+            source,
+            check_tolerance(tol),
+            ids,
+            entries_per_row=entries_per_row,
+            verbose=config.verbose,
+        )
 
     # Keeping what was learned
 
@@ -860,39 +708,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,
                 offsets=getattr(self, "offsets_", None),
+                provenance=getattr(self, "provenance_", None),
             ),
         )
-
-    def _restore(self, model: modelfile.Model) -> None:
-        """Take over what a file holds, for an estimator with the parameters of the file.
-
-        Raises
-        ------
-        ValueError
-            If the parts of the file do not fit together.
-        """
-        components, state = model.components, model.state
-        self.alpha_ = model.alpha
-        config = self._config().for_features(components.shape[1])
-        if state is not None:
-            config = replace(config, has_weights=len(state.C_by_feature) > 0)
-        if config.n_components != len(components):
-            raise ValueError("n_components is not the number of its components")
-        if state is not None:
-            check_state(config, state, components.shape[1], components.dtype)
-            self._fitted_config = config
-            if not state.is_shared:
-                self._state = state
-        self.components_ = components
-        self.n_features_in_ = components.shape[1]
-        if model.feature_names is not None:
-            self.feature_names_in_ = model.feature_names
-        self._adopt_geometry(model.patches)
-        self._adopt_offsets(model.offsets)
-        if (model.offsets is not None) != config.is_centred:
-            raise ValueError("it has offsets and is not centred, or is centred and has none")
-        self.n_iter_, self.n_samples_seen_ = model.n_iter, model.n_samples_seen
-        self.history_ = model.history
 
     def __getstate__(self) -> dict[str, Any]:
         content: dict[str, Any] = super().__getstate__()
@@ -910,51 +728,3 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.allow_nan = self.missing == "nan"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
-    """Return a configuration for the features of a source, and for what is known of its entries."""
-    config = config.for_features(source.shape[1])
-    if not isinstance(source, ObservedSource):
-        return replace(config, has_weights=False)
-    return replace(config, has_weights=True, base_weight=source.base_weight)
-
-
-def _geometry(source: Source) -> dict[str, Any] | None:
-    source = source.source if isinstance(source, ObservedSource) else source
-    return source.geometry if isinstance(source, ImagePatches) else None
-
-
-def _checked_weights(sample_weight: Any, n_samples: int) -> Array | None:
-    """Return weights of samples after a check."""
-    if sample_weight is None:
-        return None
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n_samples,):
-        rule = f"have one entry per sample ({n_samples})"
-        raise ParameterError("sample_weight", rule, sample_weight, got=f"shape {weights.shape}")
-    if not (weights.min() >= 0 and weights.max() > 0):
-        rule = "be finite, not negative, and not all zero"
-        raise ParameterError("sample_weight", rule, sample_weight, got=f"{weights.min()}")
-    used = weights[weights > 0]
-    if not LEAST_WEIGHT <= used.min() <= used.max() <= 1 / LEAST_WEIGHT:
-        rule = f"be zero, or between {LEAST_WEIGHT:g} and {1 / LEAST_WEIGHT:g}"
-        got = f"from {used.min():g} to {used.max():g}"
-        raise ParameterError("sample_weight", rule, sample_weight, got=got)
-    return weights
-
-
-def _checked_ids(sample_ids: Any, n_samples: int) -> Ints:
-    ids = np.asarray(sample_ids)
-    if ids.ndim != 1 or len(ids) != n_samples:
-        rule = f"have one entry per sample ({n_samples})"
-        raise ParameterError("sample_ids", rule, sample_ids, got=f"shape {ids.shape}")
-    if ids.dtype.kind not in "iu":
-        raise ParameterTypeError("sample_ids", "be integers", sample_ids, got=str(ids.dtype))
-    if ids.dtype.kind == "u" and ids.max(initial=0) > np.iinfo(np.int64).max:
-        raise ParameterError("sample_ids", "be less than 2**63", sample_ids, got=str(ids.max()))
-    values, counts = np.unique(ids, return_counts=True)
-    if (counts > 1).any():
-        got = f"{values[counts > 1][0]} twice"
-        raise ParameterError("sample_ids", "not repeat inside a batch", sample_ids, got=got)
-    return ids.astype(np.int64)

@@ -2,8 +2,10 @@
 
 import logging
 import os
+from dataclasses import replace
 from typing import get_args
 
+from somf.algorithm.state_check import check_state
 from somf.errors import DamagedFileError
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.config import Device
@@ -50,5 +52,39 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         model.params["device"] = "cpu"
     with modelfile.refuse_malformed(path):
         estimator = kind(**({"tol": 0.0} | model.params))  # older versions had none
-        estimator._restore(model)
+        restore(estimator, model)
     return estimator
+
+
+def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
+    """Take over what a file holds, for an estimator with the parameters of the file.
+
+    Raises
+    ------
+    ValueError
+        If the parts of the file do not fit together.
+    """
+    components, state = model.components, model.state
+    estimator.alpha_ = model.alpha
+    config = estimator._config().for_features(components.shape[1])
+    if state is not None:
+        config = replace(config, has_weights=len(state.C_by_feature) > 0)
+    if config.n_components != len(components):
+        raise ValueError("n_components is not the number of its components")
+    if state is not None:
+        check_state(config, state, components.shape[1], components.dtype)
+        estimator._fitted_config = config
+        if not state.is_shared:
+            estimator._state = state
+    estimator.components_ = components
+    estimator.n_features_in_ = components.shape[1]
+    if model.feature_names is not None:
+        estimator.feature_names_in_ = model.feature_names
+    estimator._adopt_geometry(model.patches)
+    estimator._adopt_offsets(model.offsets)
+    if (model.offsets is not None) != config.is_centred:
+        raise ValueError("it has offsets and is not centred, or is centred and has none")
+    estimator.n_iter_, estimator.n_samples_seen_ = model.n_iter, model.n_samples_seen
+    estimator.history_ = model.history
+    if model.provenance is not None:
+        estimator.provenance_ = model.provenance

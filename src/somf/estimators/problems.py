@@ -14,6 +14,7 @@ from somf.estimators.config import (
     MissingEntries,
     SurrogateKind,
 )
+from somf.estimators.parameters import describe_parameters
 from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
@@ -87,14 +88,9 @@ class _NamedProblem(MatrixFactorization):
         )
 
 
+@describe_parameters
 class DictionaryLearning(_NamedProblem):
     """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
-
-    Parameters
-    ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1) and
-        `atom_l1_ratio` (here 0).
 
     Examples
     --------
@@ -110,14 +106,16 @@ class DictionaryLearning(_NamedProblem):
     _atom_l1_ratio = 0.0
 
 
+@describe_parameters
 class SparsePCA(_NamedProblem):
     """Dense codes on sparse atoms: squared ℓ2 penalty on codes, atoms in the ℓ1 ball.
 
     Parameters
     ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 0) and
-        `atom_l1_ratio` (here 1).
+    alpha : float
+        Weight λ of the penalty on codes. The larger it is, the sparser are the atoms.
+    code_density : float
+        Not used: codes are dense.
 
     Examples
     --------
@@ -133,6 +131,7 @@ class SparsePCA(_NamedProblem):
     _atom_l1_ratio = 1.0
 
 
+@describe_parameters
 class NMF(_NamedProblem):
     """Non-negative codes on non-negative atoms, with or without an ℓ1 penalty on codes.
 
@@ -140,10 +139,10 @@ class NMF(_NamedProblem):
 
     Parameters
     ----------
-    n_components, alpha, ... :
-        Those of `MatrixFactorization`, where they are described, but for `l1_ratio` (here 1),
-        `atom_l1_ratio` (here 0), `positive_code` and `positive_atoms` (here True). The defaults are
-        ``alpha=0``, plain NMF, and ``init="auto"``.
+    alpha : float or "auto"
+        Weight λ of the ℓ1 penalty on codes; 0 is plain NMF. It is on the scale of ‖x‖: with samples
+        of unit norm, values from 1 on give empty codes. With ``"auto"`` it is found before the fit,
+        on a part of the data, so that codes have the density `code_density`.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 from somf.inference.coding import CodedChunk, Coder
 from somf.inference.stationarity import Gradient
 from somf.inference.usage import Usage
+from somf.inference.variance import Variance
 from somf.kernels.host import to_host
 from somf.penalties import AtomBall
 from somf.typing import Ints
@@ -21,12 +22,19 @@ class Measurement(Usage):
     ----------
     objective : float
     stationarity_gap : float or None
+    explained_variance : float
+        One less Σ‖x − Dα‖² / Σ‖x − x̄‖², over known entries: 1 is perfect, and the mean x̄ as
+        the reconstruction of all samples has 0. NaN if all samples are the same.
+    relative_error : float
+        √(Σ‖x − Dα‖² / Σ‖x‖²).
     n_samples_with : ndarray of shape (k + 1,)
         How many samples use 0, 1, … k atoms.
     """
 
     objective: float
     stationarity_gap: float | None
+    explained_variance: float
+    relative_error: float
     n_samples_with: Ints
 
 
@@ -47,10 +55,11 @@ def measure(
     k, n = coder.D.shape[1], 0
     total, total_size = 0.0, np.zeros(k)
     n_users, n_samples_with = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
-    gradient = Gradient(coder) if with_gap else None
+    gradient, variance = Gradient(coder) if with_gap else None, Variance(coder)
     for chunk in chunks:
         n += len(chunk.objective)
         total += float(chunk.objective.sum(dtype=np.float64))
+        variance.add(chunk)
         if gradient is not None:
             gradient.add(chunk)
         codes = to_host(chunk.code)
@@ -64,5 +73,7 @@ def measure(
         size=total_size / n,
         objective=total / n,
         stationarity_gap=None if gradient is None else gradient.stationarity_gap(ball),
+        explained_variance=variance.explained,
+        relative_error=variance.relative_error,
         n_samples_with=n_samples_with,
     )

@@ -16,19 +16,21 @@ from somf.algorithm.state_check import MOST_COUNTED
 from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
+from somf.persistence.provenance import checked_provenance
 from somf.persistence.tensorfile import MALFORMED, SelectedRows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
 
-FORMAT = 5
+FORMAT = 6
 """The format that is written."""
 
-READABLE = (1, 2, 3, 4, 5)
+READABLE = (1, 2, 3, 4, 5, 6)
 """The formats that can be read.
 
 Files of format 1 have components even if they have a state, and no checksum; those of formats 1 and
 2 have no patches, no version, and λ only among the parameters; checkpoints before format 4 do not
-know the files and the hash of their data; states before format 5 know no weights of entries.
+know the files and the hash of their data; states before format 5 know no weights of entries;
+patches before format 6 are those of one image.
 """
 
 LARGEST_ENTRY = 1e6
@@ -65,6 +67,8 @@ class Model:
     n_iter, n_samples_seen : int
     offsets : ndarray of shape (p,), optional
         What is subtracted from every feature.
+    provenance : dict of str, optional
+        See `somf.persistence.provenance.provenance_of`.
     fit : dict, optional
         What `fit` needs, besides the state, to resume; only checkpoints have it.
     """
@@ -79,6 +83,7 @@ class Model:
     n_iter: int
     n_samples_seen: int
     offsets: Array | None = None
+    provenance: dict[str, str] | None = None
     fit: dict[str, Any] | None = None
 
     @property
@@ -133,6 +138,7 @@ def save(
         "n_iter": model.n_iter,
         "n_samples_seen": model.n_samples_seen,
         "counters": None if model.state is None else model.state.counters(),
+        "provenance": model.provenance,
         "fit": model.fit,
     }
     tensorfile.write(path, tensors, json.dumps(text), previous)
@@ -165,6 +171,7 @@ def load(path: str | os.PathLike[str]) -> Model:
             n_iter=_count(fields["n_iter"]),
             n_samples_seen=_count(fields["n_samples_seen"]),
             offsets=_offsets(tensors, learned, atoms.shape[1]),
+            provenance=checked_provenance(fields.get("provenance")),
             fit=fields.get("fit"),
         )
 
@@ -255,33 +262,45 @@ def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int)
 
 def _patches(given: dict[str, Any], n_features: int) -> dict[str, Any]:
     """Return the geometry of patches with tuples where JSON has lists, or raise ValueError."""
-    image_shape, no_data = given["image_shape"], given["no_data"]
+    no_data, size = given["no_data"], _sizes(given["patch_size"])
+    images = given["images"] if "images" in given else [given | {"shape": given["image_shape"]}]
     patches = {
-        "patch_size": _sizes(given["patch_size"]),
+        "patch_size": size,
         "stride": _sizes(given["stride"]),
         "center": given["center"],
         "scale": given["scale"],
         "no_data": no_data if no_data in (None, MISSING) else float(no_data),
-        "image_shape": (*_sizes(image_shape[:2]), *map(int, image_shape[2:])),
+        "images": [_image(image, len(size)) for image in images],
+    }
+    n_values = {math.prod((*size, *image["shape"][len(size) :])) for image in patches["images"]}
+    is_flag = [isinstance(patches[name], bool) for name in ("center", "scale")]
+    is_consistent = len(patches["stride"]) == len(size) and all(is_flag)
+    if n_values != {n_features} or not is_consistent:
+        raise ValueError("its patches are not those of its components")
+    return patches
+
+
+def _image(given: dict[str, Any], n_axes: int) -> dict[str, Any]:
+    """Return the description of an image; see `somf.ImagePatches.geometry`."""
+    shape = given["shape"]
+    if len(shape) not in (n_axes, n_axes + 1):
+        raise ValueError("its images do not have the axes of its patches")
+    return {
+        "shape": (*_sizes(shape[:n_axes]), *map(int, shape[n_axes:])),
         "dtype": np.dtype(str(given["dtype"])).name,
         **{name: _word(given.get(name)) for name in ("path", "dataset", "mask")},
     }
-    n_values = math.prod((*patches["patch_size"], *patches["image_shape"][2:]))
-    is_flag = [isinstance(patches[name], bool) for name in ("center", "scale")]
-    if n_values != n_features or len(image_shape) > 3 or not all(is_flag):
-        raise ValueError("its patches are not those of its components")
-    return patches
 
 
 def _word(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _sizes(pair: Any) -> tuple[int, int]:
-    height, width = map(int, pair)
-    if min(height, width) < 1:
+def _sizes(given: Any) -> tuple[int, ...]:
+    sizes = tuple(map(int, given))
+    if len(sizes) not in (2, 3) or min(sizes) < 1:
         raise ValueError("its patches have no size")
-    return height, width
+    return sizes
 
 
 def _weight(alpha: Any) -> float:

@@ -23,7 +23,7 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
     n_features : int
     """
     shape = getattr(model, "patch_shape_", None) if patch_shape is None else patch_shape
-    if shape is None:
+    if shape is None or (patch_shape is None and _has_volumes(model)):
         return None
     shape = tuple(int(size) for size in np.atleast_1d(shape))
     if len(shape) not in (2, 3) or min(shape) < 1 or np.prod(shape) != n_features:
@@ -34,6 +34,11 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
             shape,
         )
     return shape
+
+
+def _has_volumes(model: Any) -> bool:
+    """Return whether a model was learned from patches of volumes, which are no pictures."""
+    return len(getattr(model, "patches_", {}).get("patch_size", ())) > 2
 
 
 def has_spectra(patch_shape: tuple[int, ...] | None) -> bool:

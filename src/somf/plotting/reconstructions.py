@@ -62,14 +62,7 @@ def plot_reconstructions(
     ax : Axes
     """
     check_is_fitted(model)
-    rows = _some_samples(X, n_samples, ids)
-    # A source, unlike an array, need not have the names of features of the fit.
-    reconstructions = model.inverse_transform(model.transform(as_source(rows)))
-    samples = _dense(rows, model.missing).astype(model.components_.dtype, copy=False)
-    if hasattr(model, "offsets_"):
-        reconstructions += Offsets(model.offsets_).of_samples(rows)[:, None]
-    # Where a sample is unknown, it has no error, and is drawn as its reconstruction.
-    samples = np.where(np.isnan(samples), reconstructions, samples)
+    samples, reconstructions = samples_and_reconstructions(model, X, n_samples, ids)
     shape = patch_shape_of(model, patch_shape, samples.shape[1])
     ax = given_or_new_axes(ax)
     if shape is None:
@@ -79,16 +72,50 @@ def plot_reconstructions(
         names = ["sample", "model", "error"]
         patches = samples.reshape(-1, *shape), reconstructions.reshape(-1, *shape)
         tile = _draw_pairs_of_pictures(ax, *patches)
-    norms = np.linalg.norm(samples, axis=1)
-    errors = np.linalg.norm(samples - reconstructions, axis=1) / np.where(norms > 0, norms, 1)
+    errors = relative_errors(samples, reconstructions)
     centres = [
-        size * (np.arange(n) + 0.5) for size, n in zip(tile, (len(names), len(norms)), strict=True)
+        size * (np.arange(n) + 0.5) for size, n in zip(tile, (len(names), len(errors)), strict=True)
     ]
     ax.set_yticks(centres[0], names)
     ax.set_xticks(centres[1], [f"{error:.0%}" for error in errors])
     ax.tick_params(labelsize="small", length=0, labeltop=True, labelbottom=False)
     ax.spines[:].set_visible(False)
     return ax
+
+
+def samples_and_reconstructions(
+    model: Any, X: Any, n_samples: int, ids: Any = None
+) -> tuple[Array, Array]:
+    """Return some samples, and what their codes stand for.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    X : array-like, sparse matrix, path or Source of shape (n, p)
+    n_samples : int
+        How many samples, evenly spaced.
+    ids : array-like of int, optional
+        Which samples; overrides `n_samples`.
+
+    Returns
+    -------
+    samples, reconstructions : ndarray of shape (n_samples, p)
+        Where a sample is unknown, it is its reconstruction.
+    """
+    rows = _some_samples(X, n_samples, ids)
+    # A source, unlike an array, need not have the names of features of the fit.
+    reconstructions = model.inverse_transform(model.transform(as_source(rows)))
+    samples = _dense(rows, model.missing).astype(model.components_.dtype, copy=False)
+    if hasattr(model, "offsets_"):
+        reconstructions += Offsets(model.offsets_).of_samples(rows)[:, None]
+    return np.where(np.isnan(samples), reconstructions, samples), reconstructions
+
+
+def relative_errors(samples: Array, reconstructions: Array) -> Array:
+    """Return ‖x − Dα‖ / ‖x‖ of every sample, of shape (n,); for a zero sample, ‖Dα‖."""
+    norms = np.linalg.norm(samples, axis=1)
+    errors = np.linalg.norm(samples - reconstructions, axis=1)
+    return np.asarray(errors / np.where(norms > 0, norms, 1))
 
 
 def _some_samples(X: Any, n_samples: int, ids: Any) -> Any:

@@ -22,6 +22,13 @@ HISTORY_LABELS = {
 """Columns of ``history_`` that `plot_history` can draw the objective against, with labels."""
 
 
+OBJECTIVE_LABELS = {
+    "objective": "validation objective",
+    "training_objective": "objective of minibatches",
+}
+"""Columns of ``history_`` with an objective, the better one first, with labels."""
+
+
 def plot_history(
     model: Any,
     x: str = "compute_seconds",
@@ -29,11 +36,14 @@ def plot_history(
     label: str | None = None,
     ax: "Axes | None" = None,
 ) -> "Axes":
-    """Draw the validation objective against time, iterations or samples.
+    """Draw the objective of a fit against time, iterations or samples.
+
+    This is the objective on the validation data, or, without any, that of minibatches before they
+    were learned from.
 
     Parameters
     ----------
-    model : estimator that was fitted with validation data, or its ``history_``
+    model : fitted estimator, or its ``history_``
     x : {"compute_seconds", "wall_seconds", "n_samples_seen", "n_iter"}
         The horizontal axis.
     label : str, optional
@@ -50,18 +60,19 @@ def plot_history(
     history = model if isinstance(model, Mapping) else model.history_
     if x not in HISTORY_LABELS:
         raise ParameterError("x", f"be one of {sorted(HISTORY_LABELS)}", x)
-    if "objective" not in history:
+    column = next((name for name in OBJECTIVE_LABELS if name in history), None)
+    if column is None:
         raise ParameterError(
             "history",
-            "have a column 'objective'",
+            "have a column 'objective' or 'training_objective'",
             history,
-            "It is measured by fit(X, validation=...).",
+            "It is recorded by fit(X), not by partial_fit(X).",
             got=str(sorted(history)),
         )
     ax = given_or_new_axes(ax)
-    ax.plot(history[x], history["objective"], marker="o", markersize=4, label=label)
+    ax.plot(history[x], history[column], marker="o", markersize=4, label=label)
     ax.set_xlabel(HISTORY_LABELS[x])
-    ax.set_ylabel("validation objective")
+    ax.set_ylabel(OBJECTIVE_LABELS[column])
     return ax
 
 

@@ -4,9 +4,6 @@ The numbers of atoms, pixels and points of curves are limited, and so is the siz
 """
 
 import json
-import struct
-import zlib
-from base64 import b64encode
 from html import escape
 from typing import Any
 
@@ -14,7 +11,8 @@ import numpy as np
 
 from somf.inference.measurement import Measurement
 from somf.plotting.pictures import as_curves, as_pictures, has_spectra
-from somf.report.charts import number, rounded
+from somf.report.charts import CURVE_BOX, curve_path, number, rounded
+from somf.report.images import image_element, shrunk
 from somf.typing import Array, Ints
 
 MOST_ATOMS = 1024
@@ -37,9 +35,6 @@ N_FEATURES_NAMED = 8
 
 LONGEST_NAME = 60
 """The largest number of characters of the name of a feature."""
-
-BOX = (1000, 500)
-"""Width and height of a curve, in units of the SVG element."""
 
 
 def atom_list(
@@ -66,19 +61,18 @@ def atom_list(
     for place, j in enumerate(order):
         known, words = _known_of(components[j], int(j), measurement)
         known["place"] = place
-        title, label = "", f"Atom {j} {words}"
+        title = ""
         if patch_shape is None:
             largest = _largest(components[j], names)
             known["features"] = json.dumps(largest)
             if names is not None:
-                title = escape(", ".join(name for name, _ in largest[:3]))
-                label, title = f"{label}: {title}", f"<em>{title}</em>"
+                title = f"<em>{escape(', '.join(name for name, _ in largest[:3]))}</em>"
         data = " ".join(f'data-{key}="{escape(str(value))}"' for key, value in known.items())
         unused = ' class="unused"' if known.get("usage") == 0 else ""
         parts.append(
-            f'<li{unused} {data}><button type="button" aria-haspopup="dialog" '
-            f'aria-label="{label}">{pictures[place]}{curves[place]}{title}'
-            f"<span>{j}</span><small>{words}</small></button></li>"
+            f'<li{unused} {data}><button type="button" aria-haspopup="dialog">'
+            f'{pictures[place]}{curves[place]}<span><i class="unseen">Atom </i>{j}</span> '
+            f"<small>{words}</small>{title}</button></li>"
         )
     return "\n".join([*parts, "</ol>"])
 
@@ -104,41 +98,8 @@ def _pictures(components: Array, patch_shape: tuple[int, ...] | None, order: Int
     if patch_shape is None:
         return [""] * len(order)
     side = min(LARGEST_SIDE, int(np.sqrt(MOST_PIXELS / len(order))))
-    pictures = _shrunk(as_pictures(components[order].reshape(-1, *patch_shape)), side)
-    elements = []
-    for picture in (255 * pictures + 0.5).astype(np.uint8):
-        height, width = picture.shape[:2]
-        source = b64encode(png(picture)).decode()
-        elements.append(
-            f'<img alt="" width="{width}" height="{height}" src="data:image/png;base64,{source}">'
-        )
-    return elements
-
-
-def _shrunk(pictures: Array, side: int) -> Array:
-    """Return pictures of at most `side` pixels along a side, each the mean of those it covers."""
-    for axis in (1, 2):
-        length = pictures.shape[axis]
-        if length > side:
-            starts = np.linspace(0, length, side, endpoint=False).astype(int)
-            counts = np.diff([*starts, length])
-            shape = [-1 if i == axis else 1 for i in range(4)]
-            pictures = np.add.reduceat(pictures, starts, axis=axis) / counts.reshape(shape)
-    return pictures
-
-
-def png(picture: Array) -> bytes:
-    """Return a picture of shape (height, width, 3) and type uint8 as a PNG file."""
-    height, width = picture.shape[:2]
-    is_gray = bool((picture == picture[..., :1]).all())
-    lines = (picture[..., 0] if is_gray else picture).reshape(height, -1)
-    raw = np.insert(lines, 0, 0, axis=1).tobytes()  # every line begins with its filter: none
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if is_gray else 2, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(raw, 9)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-        for kind, body in chunks
-    )
+    pictures = shrunk(as_pictures(components[order].reshape(-1, *patch_shape)), side)
+    return [image_element(picture) for picture in pictures]
 
 
 def _curves(
@@ -164,27 +125,18 @@ def _curves(
         what = "channel"
     is_shared = patch_shape is not None
     elements = [
-        f'<svg class="curve" viewBox="-8 -8 {BOX[0] + 16} {BOX[1] + 16}" '
-        'preserveAspectRatio="none" aria-hidden="true" '
+        f'<svg class="curve" {CURVE_BOX} aria-hidden="true" '
         f'data-low="{rounded(a)}" data-high="{rounded(b)}" '
         f'data-what="{what}" data-last="{number(values.shape[1] - 1)}">'
-        + ('<use href="#usual"/>' if is_shared else _line(usual[0], a, b, "usual"))
-        + f"{_line(curve, a, b, 'line')}</svg>"
+        + ('<use href="#usual"/>' if is_shared else curve_path(usual[0], a, b, "usual"))
+        + f"{curve_path(curve, a, b, 'line')}</svg>"
         for curve, a, b in zip(curves, low, high, strict=True)
     ]
     background = (
         '<svg class="hidden" aria-hidden="true"><defs><g id="usual">'
-        f"{_line(usual[0], low[0], high[0], 'usual')}</g></defs></svg>"
+        f"{curve_path(usual[0], low[0], high[0], 'usual')}</g></defs></svg>"
     )
     return elements, background if is_shared else ""
-
-
-def _line(curve: Array, low: float, high: float, kind: str) -> str:
-    span = high - low if high > low else 1
-    y = np.round(BOX[1] * (1 - (curve - low) / span)).astype(int)
-    x = np.round(np.linspace(0, BOX[0], len(curve))).astype(int)
-    points = "L".join(f"{a} {b}" for a, b in zip(x, y, strict=True))
-    return f'<path class="{kind}" d="M{points}"/>'
 
 
 def _largest(atom: Array, names: Array | None) -> list[tuple[str, str]]:

@@ -31,6 +31,12 @@ MOST_POINTS = 400
 MOST_DOTS = 60
 """The largest number of points that have a dot."""
 
+CURVE_SIZE = (1000, 500)
+"""Width and height of a small curve, in units of its SVG element."""
+
+CURVE_BOX = f'viewBox="-8 -8 {CURVE_SIZE[0] + 16} {CURVE_SIZE[1] + 16}" preserveAspectRatio="none"'
+"""The attributes of the SVG element of a small curve: it may be stretched."""
+
 SMALLEST = 1e-290
 """Smaller ranges are drawn as if all values were the same: their ticks would underflow."""
 
@@ -38,14 +44,31 @@ LARGEST = 1e290
 """Larger values are not drawn: the range of a chart would overflow."""
 
 
-def line_chart(x: Sequence[float], y: Sequence[float], x_label: str, y_label: str) -> str:
-    """Return a chart of y against x, with a dot at each point unless there are many."""
+def line_chart(
+    x: Sequence[float],
+    y: Sequence[float],
+    x_label: str,
+    y_label: str,
+    *,
+    other: Sequence[float] | None = None,
+) -> str:
+    """Return a chart of y against x, with a dot at each point unless there are many.
+
+    Parameters
+    ----------
+    x, y : sequence of float
+    x_label, y_label : str
+    other : sequence of float, optional
+        A second line, drawn behind the first one.
+    """
     kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), MOST_POINTS)).round().astype(int))
-    xs, ys = np.asarray(x, dtype=float)[kept], np.asarray(y, dtype=float)[kept]
-    if not all((np.abs(values) <= LARGEST).all() for values in (xs, ys)):  # false for NaN
+    lines = (x, y) if other is None else (x, y, other)
+    xs, ys, *others = (np.asarray(line, dtype=float)[kept] for line in lines)
+    if not all((np.abs(values) <= LARGEST).all() for values in (xs, ys, *others)):  # not for NaN
         return '<p class="note">These records are not finite, so they are not drawn.</p>'
-    frame = _Frame((xs.min(), xs.max()), _padded(ys))
-    marks = f'<path class="line" d="{_path(frame.x(xs), frame.y(ys))}"/>'
+    frame = _Frame((xs.min(), xs.max()), _padded(np.concatenate([ys, *others])))
+    marks = "".join(f'<path class="other" d="{_path(frame.x(xs), frame.y(z))}"/>' for z in others)
+    marks += f'<path class="line" d="{_path(frame.x(xs), frame.y(ys))}"/>'
     if len(xs) <= MOST_DOTS:
         marks += "".join(
             f'<circle class="dot" cx="{cx:.1f}" cy="{cy:.1f}" r="2.5">'
@@ -77,6 +100,31 @@ def bar_chart(
         y = float(frame.y(np.array(level)))
         marks += f'<path class="level" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>'
     return frame.svg(marks, x_label, y_label)
+
+
+def curves(lines: Sequence[tuple[Array, str]], label: str) -> str:
+    """Return small curves on common axes, without numbers.
+
+    Parameters
+    ----------
+    lines : sequence of (ndarray, str)
+        Each with its class in the style sheet.
+    label : str
+        What they show, for people who do not see them.
+    """
+    low = float(min(line.min() for line, _ in lines))
+    high = float(max(line.max() for line, _ in lines))
+    paths = "".join(curve_path(line, low, high, kind) for line, kind in lines)
+    return f'<svg class="curve" {CURVE_BOX} role="img" aria-label="{escape(label)}">{paths}</svg>'
+
+
+def curve_path(curve: Array, low: float, high: float, kind: str) -> str:
+    """Return a curve from `low` at the bottom to `high` at the top of `CURVE_BOX`."""
+    span = high - low if high > low else 1
+    y = np.round(CURVE_SIZE[1] * (1 - (curve - low) / span)).astype(int)
+    x = np.round(np.linspace(0, CURVE_SIZE[0], len(curve))).astype(int)
+    points = "L".join(f"{a} {b}" for a, b in zip(x, y, strict=True))
+    return f'<path class="{kind}" d="M{points}"/>'
 
 
 def number(value: float) -> str:

@@ -18,6 +18,14 @@
     });
   }
 
+  // Of the maps of codes one is visible: that of the atom which the slider chooses.
+  const slider = byId("map-slider");
+  slider?.addEventListener("input", () => {
+    const all = [...document.querySelectorAll(".code-map")];
+    for (const [place, map] of all.entries()) map.hidden = place !== slider.valueAsNumber;
+    slider.setAttribute("aria-valuetext", `Atom ${all[slider.valueAsNumber].dataset.number}`);
+  });
+
   // Everything that comes from a file goes through textContent, never through HTML.
   const element = (name, text, className) => {
     const made = document.createElement(name);

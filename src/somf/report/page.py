@@ -1,6 +1,5 @@
 """The page of a report: fills a template with the facts about a model."""
 
-import inspect
 import os
 from base64 import b64encode
 from hashlib import sha256
@@ -12,16 +11,20 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from somf.algorithm.config import AUTO
+from somf.data import ImagePatches, as_source
 from somf.files.atomic import atomic_write
 from somf.inference.measurement import Measurement
-from somf.plotting import HISTORY_LABELS
 from somf.plotting.pictures import has_spectra, patch_shape_of
 from somf.report.atoms import MOST_ATOMS, atom_list
-from somf.report.charts import bar_chart, line_chart, number
+from somf.report.charts import bar_chart, number
+from somf.report.course import course
+from somf.report.examples import examples
+from somf.report.maps import maps
+from somf.report.origin import name_of, origin
+from somf.report.parameters import parameters, python_line
 
-LONGEST_VALUE = 200
-"""The largest number of characters of the value of a parameter."""
+MAPS_LINK = '<a href="#maps">Maps</a>'
+"""The link to the maps, on a page that has them."""
 
 SORTING = """<div class="sorting" role="group" aria-label="Order of the atoms">
 <span>Sort by</span>
@@ -39,6 +42,7 @@ def write_report(
     data: Any = None,
     command: str | None = None,
     patch_shape: tuple[int, ...] | None = None,
+    data_name: str | None = None,
 ) -> None:
     """Write a page about a model: one HTML file that needs no network and no other file.
 
@@ -50,13 +54,17 @@ def write_report(
     path : path-like
         The file to write; one that exists is replaced.
     data : array-like, sparse matrix, path or Source of shape (n_samples, n_features), optional
-        Samples on which to measure the objective, the stationarity gap and the usage of atoms, in
-        one pass. Without data the page leaves these out.
+        Samples on which to measure explained variance, objective, stationarity gap and the usage of
+        atoms, in one pass, and some of which are shown beside their reconstructions. Without data
+        the page leaves these out. Of `somf.ImagePatches` the page has maps: where in the image each
+        atom is used, and how well it is explained.
     command : str, optional
         The command line that repeats the fit; by default a line of Python.
     patch_shape : tuple of int, optional
         (height, width) or (height, width, channels), to draw atoms as pictures; by default
         ``model.patch_shape_``, which a fit on `ImagePatches` sets.
+    data_name : str, optional
+        What the page calls the data; by default the names of its files.
 
     Notes
     -----
@@ -66,6 +74,8 @@ def write_report(
     check_is_fitted(model)
     shape = patch_shape_of(model, patch_shape, model.components_.shape[1])
     measurement = None if data is None else model.measure(data)
+    if data is not None and data_name is None:
+        data_name = name_of(as_source(data).files)
     style, script = (_file(name) for name in ("page.css", "page.js"))
     page = Template(_file("page.html")).substitute(
         style=style,
@@ -75,14 +85,18 @@ def write_report(
         kind=escape(type(model).__name__),
         subtitle=_subtitle(model, shape),
         facts=_facts(model, measurement),
-        course=_course(model),
+        course=course(model),
+        examples=_examples(model, data, shape),
+        maps=_maps(model, data, measurement),
+        maps_link=MAPS_LINK if isinstance(data, ImagePatches) else "",
+        origin=origin(model, data_name or "", _version()),
         sorting="" if measurement is None else SORTING,
         atoms_note=_atoms_note(model, shape, measurement),
         atoms=atom_list(model, shape, measurement),
         usage=_usage(measurement),
         certificate=_certificate(measurement),
-        parameters=_parameters(model),
-        command=escape(command or _python(model)),
+        parameters=parameters(model),
+        command=escape(command or python_line(model)),
         version=escape(_version()),
     )
     with atomic_write(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
@@ -119,7 +133,13 @@ def _plural(n: int, word: str) -> str:
 
 def _facts(model: Any, measurement: Measurement | None) -> str:
     history = getattr(model, "history_", {})
-    facts = [("samples seen", number(model.n_samples_seen_)), ("iterations", number(model.n_iter_))]
+    facts = []
+    if measurement is not None and np.isfinite(measurement.explained_variance):
+        facts.append(("explained variance", f"{measurement.explained_variance:.1%}"))
+    facts += [
+        ("samples seen", number(model.n_samples_seen_)),
+        ("iterations", number(model.n_iter_)),
+    ]
     if history.get("compute_seconds"):
         facts.append(("seconds of learning", f"{history['compute_seconds'][-1]:.3g}"))
     if history.get("objective"):
@@ -133,30 +153,20 @@ def _facts(model: Any, measurement: Measurement | None) -> str:
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in facts)
 
 
-def _course(model: Any) -> str:
-    history = getattr(model, "history_", {})
-    if not history.get("objective"):
-        return (
-            '<p class="note">The objective was not measured while this model was learned. '
-            "<code>fit(X, validation=0.1)</code> or <code>somf fit --validation 0.1</code> "
-            "does so.</p>"
-        )
-    objective = history["objective"]
-    charts = [
-        (history[name], HISTORY_LABELS[name])
-        for name in ("n_samples_seen", "compute_seconds")
-        if len(history.get(name, ())) == len(objective)
-    ]
-    change = (
-        f"<p>From {objective[0]:.5g} at the start to {objective[-1]:.5g}, measured "
-        f"{number(len(objective))} times on the validation data.</p>"
+def _examples(model: Any, data: Any, shape: tuple[int, ...] | None) -> str:
+    if data is None:
+        return '<p class="note">Reconstructions are those of data, and none was given.</p>'
+    return examples(model, data, shape)
+
+
+def _maps(model: Any, data: Any, measurement: Measurement | None) -> str:
+    """Return the section of maps; empty if the data is not an image."""
+    if measurement is None or not isinstance(data, ImagePatches):
+        return ""
+    return (
+        '<section id="maps" aria-labelledby="maps-title"><h2 id="maps-title">Maps</h2>'
+        f"{maps(model, data, measurement)}</section>"
     )
-    figures = "".join(
-        f"<figure>{line_chart(x, objective, label, 'validation objective')}"
-        f"<figcaption>Validation objective against {label}</figcaption></figure>"
-        for x, label in charts
-    )
-    return f'{change}<div class="charts">{figures}</div>'
 
 
 def _atoms_note(model: Any, shape: tuple[int, ...] | None, measurement: Measurement | None) -> str:
@@ -227,57 +237,3 @@ def _certificate(measurement: Measurement | None) -> str:
         f"<p>To first order, no dictionary is better on this data than this one by more than the "
         f"gap{share}. It is zero at a stationary point.</p>"
     )
-
-
-def _parameters(model: Any) -> str:
-    """Return the rows of the table of parameters, with the alpha found and how patches were cut."""
-    changed = _changed(model)
-    rows = [
-        _row(name, _short(value), "" if name in changed else "default")
-        for name, value in model.get_params(deep=False).items()
-        if name != "verbose"  # it does not change the model
-    ]
-    if model.alpha == AUTO:
-        rows.append(_row("alpha_", _short(model.alpha_), "found"))
-    for name, value in (getattr(model, "patches_", None) or {}).items():
-        rows.append(_row(f"patches: {name}", _short(value), "data"))
-    return "\n".join(rows)
-
-
-def _row(name: str, value: str, remark: str) -> str:
-    kind = ' class="default"' if remark == "default" else ""
-    return (
-        f'<tr{kind}><th scope="row">{escape(name)}</th><td>{escape(value)}</td>'
-        f"<td>{escape(remark)}</td></tr>"
-    )
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return f"array of shape {value.shape}, {value.dtype}"
-    text = _literal(value)
-    return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}…"
-
-
-def _literal(value: Any) -> str:
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _changed(model: Any) -> dict[str, Any]:
-    """Return the parameters whose values are not the defaults."""
-    signature = inspect.signature(type(model).__init__).parameters
-    return {
-        name: value
-        for name, value in model.get_params(deep=False).items()
-        if name != "verbose" and not np.array_equal(value, signature[name].default)
-    }
-
-
-def _python(model: Any) -> str:
-    """Return a line of Python that repeats the fit; the model does not store the data."""
-    given = ", ".join(
-        f"{name}={name if isinstance(value, np.ndarray) else _literal(value)}"
-        for name, value in _changed(model).items()
-    )
-    more = ", validation=..." if "objective" in getattr(model, "history_", {}) else ""
-    return f"somf.{type(model).__name__}({given}).fit(X{more})"

@@ -4,6 +4,7 @@ A callback is any callable that takes a `Progress`. It is called after every ite
 ends early if it returns a true value.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -31,8 +32,11 @@ class Progress:
         Time since the fit began.
     objective : float or None
         The objective on the validation data, if this iteration has measured it.
+    training_objective : float
+        The mean objective of the minibatches since the record before, each before it was learned
+        from; at a start, that of the first minibatch, which is NaN until there is one.
     n_unused : int
-        Atoms that no sample has used since the record before.
+        Atoms that no sample has used in the last epoch, or in the last `record_every` samples.
     history : dict of lists
         All records so far.
     """
@@ -43,12 +47,25 @@ class Progress:
     compute_seconds: float = 0.0
     wall_seconds: float = 0.0
     objective: float | None = None
+    training_objective: float = math.nan
     n_unused: int = 0
     history: History = field(default_factory=dict)
+
+    @property
+    def objective_in_words(self) -> str:
+        """The objective of the last record, and what it is; empty if there is none."""
+        if "objective" in self.history:
+            return f"objective {self.history['objective'][-1]:.6g}"
+        if math.isnan(self.training_objective) or "training_objective" not in self.history:
+            return ""
+        return f"training objective {self.training_objective:.6g}"
 
     def record(self) -> None:
         """Append a record to the history."""
         columns = ["n_samples_seen", "n_iter", "compute_seconds", "wall_seconds"]
+        # The records of a checkpoint of an earlier version do not have this column.
+        if not self.history or "training_objective" in self.history:
+            columns.append("training_objective")
         if self.objective is not None:
             columns.append("objective")
         for column in columns:

@@ -58,6 +58,7 @@ class Convergence:
         is_auto = config.learning_rate == AUTO and config.surrogate == "online"
         self.window = min(FIRST_WINDOW, self.largest_window) if is_auto else math.inf
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
+        self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
 
@@ -75,6 +76,7 @@ class Convergence:
             "window": window,
             "total": sum(totals),
             "totals": totals,
+            "unrecorded": [float(part) for part in communicator.tell(self.unrecorded)],
         }
 
     def restore(
@@ -85,13 +87,18 @@ class Convergence:
         window = math.inf if fields["window"] is None else float(fields["window"])
         first, n_stalled = int(fields["first"]), int(fields["n_stalled"])
         total, totals = float(fields["total"]), [float(part) for part in fields.get("totals", ())]
-        is_finite = all(map(math.isfinite, (total, *totals, 0.0 if before is None else before)))
+        unrecorded = [float(part) for part in fields.get("unrecorded", ())]  # not in older files
+        numbers = (total, *totals, *unrecorded, 0.0 if before is None else before)
+        is_finite = all(map(math.isfinite, numbers))
         if int(fields["batch_size"]) < 1:
             raise ValueError("its minibatches are empty")
         if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
             raise ValueError("its record of convergence is impossible")
         if len(totals) != communicator.size:  # the sum is what counts
             totals = [total] + [0.0] * (communicator.size - 1)
+        if len(unrecorded) != communicator.size:
+            unrecorded = [sum(unrecorded)] + [0.0] * (communicator.size - 1)
+        self.unrecorded = unrecorded[communicator.rank]
         self.first, self.total, self.before = first, totals[communicator.rank], before
         self.n_stalled = n_stalled if fields["tol"] == self.tol else 0
         self.window = min(window, self.largest_window) if math.isfinite(self.window) else math.inf
@@ -100,6 +107,26 @@ class Convergence:
         """Add the objectives of the minibatches since the last call."""
         for objective in solver.take_objectives():
             self.total += objective
+            self.unrecorded += objective
+
+    def mean_since(self, n_samples_seen: int, solver: Solver) -> float:
+        """Return the mean objective of the minibatches since the last record.
+
+        Parameters
+        ----------
+        n_samples_seen : int
+            The samples seen at that record.
+        solver : Solver
+
+        Returns
+        -------
+        mean : float
+            Of the samples of all ranks; NaN if there was no minibatch.
+        """
+        self.add(solver)
+        (total,) = solver.communicator.total(self.unrecorded)
+        n_since = solver.state.n_samples_seen - n_samples_seen
+        return total / n_since if n_since else math.nan
 
     def is_due(self, n_samples_seen: int) -> bool:
         """Return whether an interval is over."""

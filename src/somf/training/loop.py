@@ -1,6 +1,7 @@
 """The loop over minibatches: clock, records, callbacks, checkpoints, signals."""
 
 import logging
+import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ from somf.training.start import Split
 from somf.typing import Array, History, Ints
 
 logger = logging.getLogger("somf")
+
+FIRST_RECORD = 6
+"""The first record of a fit is due after the 2⁻⁶th part of an epoch."""
 
 VALIDATION_TOL = 1e-4
 """Relative duality gap of the codes behind a recorded objective."""
@@ -106,6 +110,8 @@ class Loop:
         self.solver.forgetting.window = convergence.window
         n = self.samples.n
         self.record_every = config.record_every or n
+        # Records without a measurement cost nothing.
+        self.records_early = config.record_every is None and validation is None
         self.start = perf_counter() - progress.wall_seconds
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned = config.n_epochs * n
@@ -236,6 +242,7 @@ class Loop:
             tick += self._step_and_compile(minibatch)
         else:
             self._do_step(minibatch)
+        self._complete_first_record()
         if self.convergence.is_due(state.n_samples_seen):
             self.convergence.conclude(self.solver)
         is_due = self._is_record_due()
@@ -303,9 +310,20 @@ class Loop:
         n_seen, history = self.state.n_samples_seen, self.progress.history
         if not history:
             return True
-        last = history["n_samples_seen"][-1]
-        is_interval_over = n_seen // self.record_every > last // self.record_every
+        last = int(history["n_samples_seen"][-1])
+        is_interval_over = self._n_intervals(n_seen) > self._n_intervals(last)
         return is_interval_over or (self._is_done() and last < n_seen)
+
+    def _n_intervals(self, n_seen: int) -> int:
+        """Return how many intervals between records are over after so many samples.
+
+        An interval is `record_every` samples or an epoch, in which the objective falls most at the
+        beginning: by default the first epoch has records after 1/64, 1/32, … 1/2 of its samples.
+        """
+        n_over = n_seen // self.record_every
+        if self.records_early:
+            n_over += sum(n_seen * 2**i >= self.record_every for i in range(1, FIRST_RECORD + 1))
+        return n_over
 
     def _measure_and_record(self) -> None:
         progress = self.progress
@@ -317,20 +335,29 @@ class Loop:
                 progress.objective = coder.objective(
                     self.validation.loader, self.validation.ids, self.communicator
                 )
+        last = int(progress.history["n_samples_seen"][-1]) if progress.history else 0
+        progress.training_objective = self.convergence.mean_since(last, self.solver)
+        self.convergence.unrecorded = 0.0
         progress.wall_seconds = perf_counter() - self.start
         progress.record()
         logger.info(
-            "%d samples, %.1f s, objective %s, %d unused atoms",
+            "%d samples, %.1f s, %s, %d unused atoms",
             progress.n_samples_seen,
             progress.compute_seconds,
-            "not measured" if progress.objective is None else f"{progress.objective:.6g}",
+            progress.objective_in_words or "objective not measured",
             progress.n_unused,
         )
 
+    def _complete_first_record(self) -> None:
+        """Let the record of the start have the objective of the first minibatch."""
+        column = self.progress.history.get("training_objective")
+        if column is not None and math.isnan(column[0]):
+            column[0] = self.convergence.mean_since(0, self.solver)
+
     def _count_unused(self) -> int:
-        """Count the atoms that no sample has used since the last record."""
-        last = self.progress.history["n_samples_seen"][-1]
-        return int(np.count_nonzero(to_host(self.state.last_used) <= last))
+        """Count the atoms that no sample has used for an epoch, or for `record_every` samples."""
+        since = self.state.n_samples_seen - self.record_every
+        return int(np.count_nonzero(to_host(self.state.last_used) <= since))
 
     def _write_checkpoint(self) -> str:
         """Write a checkpoint, if the fit has checkpoints; return a sentence about it."""

@@ -42,8 +42,7 @@ class _Status:
 
     def update(self, progress: Progress) -> None:
         self.rate = f"{progress.n_samples_seen / max(progress.compute_seconds, 1e-9):.0f}/s"
-        if progress.objective is not None:
-            self.objective = f"objective {progress.objective:.5g}"
+        self.objective = progress.objective_in_words or self.objective
         self.unused = f"{progress.n_unused} unused atoms" if progress.n_unused else ""
 
 

@@ -54,6 +54,20 @@ def test_patches_cut_out_on_the_device_are_those_of_the_host(dtype, center, scal
     assert not center or not device[0].any()
 
 
+@pytest.mark.parametrize(
+    ("images", "size"),
+    [
+        (np.random.default_rng(0).random((5, 6, 7, 2)), (2, 3, 4)),
+        ([np.random.default_rng(0).random((8, 9)), np.random.default_rng(1).random((7, 5))], 3),
+    ],
+    ids=["volume", "several images"],
+)
+def test_volumes_and_several_images_are_cut_as_on_the_host(images, size):
+    patches = ImagePatches(images, size)
+    host, device = both(patches, np.dtype("f8"), ids=(patches.shape[0] - 1, 0, 7))
+    np.testing.assert_allclose(device, host, atol=1e-12)
+
+
 def test_patches_of_a_gray_image_are_those_of_the_host():
     host, device = both(ImagePatches(np.random.default_rng(0).random((8, 8)), 3), np.dtype("f8"))
     np.testing.assert_allclose(device, host, atol=1e-14)

@@ -310,7 +310,8 @@ def test_a_mask_may_be_a_file(tmp_path):
     path = write_npy(tmp_path / "mask.npy", mask)
     patches, same = ImagePatches(CUBE, 3, mask=path), ImagePatches(CUBE, 3, mask=mask)
     np.testing.assert_array_equal(patches.positions, same.positions)
-    assert (patches.geometry["mask"], same.geometry["mask"]) == (str(path), None)
+    masks = [found.geometry["images"][0]["mask"] for found in (patches, same)]
+    assert masks == [str(path), None]
     write_npy(tmp_path / "mask.npy", mask.astype(float))
     with pytest.raises(FileRequestError, match=r"mask must hold booleans .*mask\.npy.*float64"):
         ImagePatches(CUBE, 3, mask=path)

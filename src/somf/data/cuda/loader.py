@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -74,7 +75,12 @@ class DeviceLoader(Loader):
         on_gpu = cuda.DEVICE.type == "cuda"
         self._computing = torch.cuda.current_stream() if on_gpu else None
         self._image: DeviceImage | None = None
-        if isinstance(source, ImagePatches) and cuda.has_room(source.image.nbytes):
+        # Patches of several images differ in their strides: the host cuts them.
+        if (
+            isinstance(source, ImagePatches)
+            and len(source.images) == 1
+            and cuda.has_room(source.images[0].nbytes)
+        ):
             self._image = DeviceImage(source, permutation, self._floating)
             self._warn_if_negative(self._image.has_negatives)
         self._pinned: PinnedArray | None = None
@@ -224,16 +230,16 @@ class DeviceImage:
 
     def __init__(self, source: ImagePatches, order: Ints | None, dtype: torch.dtype) -> None:
         self.center, self.scale, self.dtype = source.center, source.scale, dtype
-        image = source.image
+        image = source.images[0]
         image = image.astype(image.dtype.newbyteorder("="), copy=False)
         if image.dtype.kind in "ub":  # torch has few operations for them
             image = image.astype(np.int32 if image.itemsize <= 2 else np.float64)
         self.pixels = tensor_of(np.ascontiguousarray(image)).to(cuda.DEVICE).view(-1)
-        width, n_channels = image.shape[1], int(np.prod(image.shape[2:]))
-        corners = (source.positions[:, 0] * width + source.positions[:, 1]) * n_channels
-        self.corners = cuda.to_device(corners)
-        rows, columns = (np.arange(n) for n in source.patch_shape[:2])
-        inside = (rows[:, None] * width + columns)[:, :, None] * n_channels + np.arange(n_channels)
+        n_axes = source.positions.shape[1]
+        strides = np.cumprod([1, *image.shape[:0:-1]])[::-1]  # of the image, in entries
+        self.corners = cuda.to_device(source.positions @ strides[:n_axes])
+        steps = (n * np.arange(size) for n, size in zip(strides, source.patch_shape, strict=True))
+        inside = reduce(np.add, np.ix_(*steps))
         self.offsets = cuda.to_device(inside.ravel()[slice(None) if order is None else order])
         self.is_finite = bool(torch.isfinite(self.pixels).all())
         self.has_negatives = self.center or bool((self.pixels < 0).any())

@@ -127,9 +127,15 @@ def check_dimensions(
         hint = " If it is an image: ImagePatches(path, patch_size)." if len(shape) == 3 else ""
         raise NotAMatrixError(f"{what} must hold a matrix of samples × features, got {got}.{hint}")
     if name is not None:
-        rule = f"be an image of 2 or 3 dimensions in {path!r}"
+        rule = f"be an image of {_words(dimensions)} dimensions in {path!r}"
         raise FileRequestError(path, "dataset", rule, name, got=f"{name!r}, a {got}")
-    raise DamagedFileError(f"{path!r} must hold an image of 2 or 3 dimensions, got {got}.")
+    raise DamagedFileError(
+        f"{path!r} must hold an image of {_words(dimensions)} dimensions, got {got}."
+    )
+
+
+def _words(dimensions: tuple[int, ...]) -> str:
+    return " or ".join(map(str, dimensions))
 
 
 def choose(
@@ -157,7 +163,9 @@ def choose(
             f"{path!r} holds no matrix of samples × features: none of its datasets has 2 "
             "dimensions. If it holds an image: ImagePatches(path, patch_size)."
         )
-    raise DamagedFileError(f"{path!r} holds no image: none of its datasets has 2 or 3 dimensions.")
+    raise DamagedFileError(
+        f"{path!r} holds no image: none of its datasets has {_words(dimensions)} dimensions."
+    )
 
 
 def not_in_file(path: str, name: str | None, names: list[str]) -> FileRequestError:

@@ -1,5 +1,6 @@
-"""Patches cut out of an image by all threads."""
+"""Patches cut out of an image or volume by all threads."""
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,23 +15,24 @@ from somf.typing import Array, Ints
 
 
 def cut_patches(
-    image: Array,
+    cube: Array,
     positions: Ints,
-    size: tuple[int, int],
+    size: tuple[int, int, int],
     center: bool,
     scale: bool,
     dtype: np.dtype[Any],
     unknown: Unknown | None = None,
-) -> Array:
-    """Return patches of an image as rows.
+) -> tuple[Array, Array]:
+    """Return patches of an image or volume as rows.
 
     Parameters
     ----------
-    image : ndarray of shape (height, width, channels)
-    positions : ndarray of shape (b, 2)
-        Upper left corners.
-    size : tuple of (int, int)
-        Height and width of a patch.
+    cube : ndarray of shape (planes, lines, columns, channels)
+        See `somf.data.images.image.as_cube`.
+    positions : ndarray of shape (b, 3)
+        The first plane, line and column of every patch.
+    size : tuple of (int, int, int)
+        Planes, lines and columns of a patch.
     center : bool
         Whether to subtract the mean of every patch.
     scale : bool
@@ -42,43 +44,47 @@ def cut_patches(
 
     Returns
     -------
-    patches : ndarray of shape (b, height * width * channels)
+    patches : ndarray of shape (b, planes * lines * columns * channels)
         NaN where an entry is unknown.
+    moments : ndarray of shape (b, 2)
+        What was subtracted from a patch, and what it was divided by: ``patch * moments[:, 1:] +
+        moments[:, :1]`` is the patch of the image. The second is 0 for a constant patch.
     """
-    patches = np.empty((len(positions), size[0] * size[1] * image.shape[2]), dtype=dtype)
+    patches = np.empty((len(positions), prod(size) * cube.shape[3]), dtype=dtype)
     n_threads = threads_for(8.0 * patches.size).count
-    height, width = size
-    if numba_can_read(image.dtype):
-        _cut_all(n_threads, image, positions, height, width, patches)
+    if numba_can_read(cube.dtype):
+        _cut_all(n_threads, cube, positions, size, patches)
     else:
-        pixels = image.view(f"u{image.dtype.itemsize}")
+        pixels = cube.view(f"u{cube.dtype.itemsize}")
         raw = np.empty(patches.shape, dtype=pixels.dtype)
-        _cut_all(n_threads, pixels, positions, height, width, raw)
-        patches[:] = raw.view(image.dtype)
+        _cut_all(n_threads, pixels, positions, size, raw)
+        patches[:] = raw.view(cube.dtype)
     if unknown is not None:
-        _erase_all(n_threads, patches, positions, height, width, *unknown)
+        _erase_all(n_threads, patches, positions, size, *unknown)
+    moments = np.tile([0.0, 1.0], (len(patches), 1))
     if center or scale:
         normalise = _normalise_all if unknown is None else _normalise_known_all
-        normalise(n_threads, patches, center, scale)
-    return patches
+        normalise(n_threads, patches, center, scale, moments)
+    return patches, moments
 
 
 @region
 def _cut_all(
-    launcher: int, image: Array, positions: Ints, height: int, width: int, patches: Array
+    launcher: int, cube: Array, positions: Ints, size: tuple[int, int, int], patches: Array
 ) -> None:
-    in_parallel(_cut, launcher, len(positions), image, positions, height, width, patches)
+    in_parallel(_cut, launcher, len(positions), cube, positions, size, patches)
 
 
 @inner
-def _cut(n: int, image: Array, positions: Ints, height: int, width: int, patches: Array) -> None:
-    top, left, patch = positions[n, 0], positions[n, 1], patches[n]
-    n_channels, column = image.shape[2], 0
-    for i in range(top, top + height):
-        for j in range(left, left + width):
-            for c in range(n_channels):
-                patch[column + c] = image[i, j, c]
-            column += n_channels
+def _cut(n: int, cube: Array, positions: Ints, size: tuple[int, int, int], patches: Array) -> None:
+    first, top, left, patch = positions[n, 0], positions[n, 1], positions[n, 2], patches[n]
+    n_channels, column = cube.shape[3], 0
+    for z in range(first, first + size[0]):
+        for i in range(top, top + size[1]):
+            for j in range(left, left + size[2]):
+                for c in range(n_channels):
+                    patch[column + c] = cube[z, i, j, c]
+                column += n_channels
 
 
 @region
@@ -86,13 +92,11 @@ def _erase_all(
     launcher: int,
     patches: Array,
     positions: Ints,
-    height: int,
-    width: int,
+    size: tuple[int, int, int],
     is_known: Array,
     no_data: float,
 ) -> None:
-    count = len(patches)
-    in_parallel(_erase, launcher, count, patches, positions, height, width, is_known, no_data)
+    in_parallel(_erase, launcher, len(patches), patches, positions, size, is_known, no_data)
 
 
 @inner
@@ -100,8 +104,7 @@ def _erase(
     n: int,
     patches: Array,
     positions: Ints,
-    height: int,
-    width: int,
+    size: tuple[int, int, int],
     is_known: Array,
     no_data: float,
 ) -> None:
@@ -112,27 +115,31 @@ def _erase(
             patch[column] = nothing if patch[column] == value else patch[column]
     if is_known.size == 0:
         return
-    top, left, column = positions[n, 0], positions[n, 1], 0
-    n_channels, by_pixel = len(patch) // (height * width), is_known.shape[2] == 1
-    for i in range(top, top + height):
-        for j in range(left, left + width):
-            if by_pixel:
-                if not is_known[i, j, 0]:
-                    patch[column : column + n_channels] = nothing
-            else:
-                pixel, mask = patch[column : column + n_channels], is_known[i, j]
-                for c in range(n_channels):
-                    pixel[c] = pixel[c] if mask[c] else nothing
-            column += n_channels
+    first, top, left = positions[n, 0], positions[n, 1], positions[n, 2]
+    n_channels, by_pixel = len(patch) // (size[0] * size[1] * size[2]), is_known.shape[3] == 1
+    column = 0
+    for z in range(first, first + size[0]):
+        for i in range(top, top + size[1]):
+            for j in range(left, left + size[2]):
+                if by_pixel:
+                    if not is_known[z, i, j, 0]:
+                        patch[column : column + n_channels] = nothing
+                else:
+                    pixel, mask = patch[column : column + n_channels], is_known[z, i, j]
+                    for c in range(n_channels):
+                        pixel[c] = pixel[c] if mask[c] else nothing
+                column += n_channels
 
 
 @region
-def _normalise_all(launcher: int, patches: Array, center: bool, scale: bool) -> None:
-    in_parallel(_normalise, launcher, len(patches), patches, center, scale)
+def _normalise_all(
+    launcher: int, patches: Array, center: bool, scale: bool, moments: Array
+) -> None:
+    in_parallel(_normalise, launcher, len(patches), patches, center, scale, moments)
 
 
 @inner
-def _normalise(n: int, patches: Array, center: bool, scale: bool) -> None:
+def _normalise(n: int, patches: Array, center: bool, scale: bool, moments: Array) -> None:
     patch = patches[n]
     rounding = (8 * np.finfo(patch.dtype).eps) ** 2
     offset = 0.0
@@ -145,24 +152,29 @@ def _normalise(n: int, patches: Array, center: bool, scale: bool) -> None:
         before += patch[column] * patch[column]
         patch[column] -= mean
         after += patch[column] * patch[column]
+    moments[n, 0] = mean
     if np.isinf(before):
         if scale:  # an entry is infinite, or squares overflow: an error later, and not zeros
             patch[:] = np.inf
     elif after <= rounding * before:  # constant up to rounding
         patch[:] = 0
+        moments[n, 1] = 0
     elif scale:
+        moments[n, 1] = np.sqrt(after)
         factor = patch.dtype.type(1 / np.sqrt(after))
         for column in range(len(patch)):
             patch[column] *= factor
 
 
 @region
-def _normalise_known_all(launcher: int, patches: Array, center: bool, scale: bool) -> None:
-    in_parallel(_normalise_known, launcher, len(patches), patches, center, scale)
+def _normalise_known_all(
+    launcher: int, patches: Array, center: bool, scale: bool, moments: Array
+) -> None:
+    in_parallel(_normalise_known, launcher, len(patches), patches, center, scale, moments)
 
 
 @inner
-def _normalise_known(n: int, patches: Array, center: bool, scale: bool) -> None:
+def _normalise_known(n: int, patches: Array, center: bool, scale: bool, moments: Array) -> None:
     """Do what `_normalise` does with the entries that are not NaN; the others stay NaN.
 
     It is a function of its own, so that patches without such entries keep their last bit.
@@ -188,10 +200,13 @@ def _normalise_known(n: int, patches: Array, center: bool, scale: bool) -> None:
         patch[column] -= mean
         wide = np.float64(patch[column])
         after += 0.0 if np.isnan(wide) else wide * wide
+    moments[n, 0] = mean
     if after <= rounding * before:  # constant up to rounding
         for column in range(len(patch)):
             patch[column] = patch[column] if np.isnan(patch[column]) else 0
+        moments[n, 1] = 0
     elif scale:
+        moments[n, 1] = np.sqrt(after)
         factor = patch.dtype.type(1 / np.sqrt(after))
         for column in range(len(patch)):
             patch[column] *= factor

@@ -25,8 +25,8 @@ from somf.optional import import_optional
 from somf.scratch import scratch_zeros
 from somf.typing import Array
 
-DIMENSIONS = (2, 3)
-"""How many dimensions an image may have: height, width and, of a cube, channels."""
+IMAGE_AXES = 2
+"""Axes of space of an image, height and width; a volume has three, the first of them depth."""
 
 BAND_BYTES = 2**26
 """Bytes of a stored image that are unpacked at once."""
@@ -47,10 +47,18 @@ CONVERT = "If it is fine, convert it to .npy, which is mapped into memory."
 """What to do with an image that is compressed so well that it seems to be damaged."""
 
 
+def dimensions(n_axes: int) -> tuple[int, int]:
+    """Return how many dimensions an image may have: its axes of space and, maybe, channels."""
+    return n_axes, n_axes + 1
+
+
 def open_image(
-    path: str | os.PathLike[str], dataset: str | None = None, allow_external: bool = False
+    path: str | os.PathLike[str],
+    dataset: str | None = None,
+    allow_external: bool = False,
+    n_axes: int = IMAGE_AXES,
 ) -> tuple[Array, float | None]:
-    """Open an image by the kind of its file, mapped into memory where the kind allows it.
+    """Open an image or volume by the kind of its file, mapped where the kind allows it.
 
     ================== ========================================================================
     ``.npy``           mapped
@@ -73,10 +81,13 @@ def open_image(
         Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
     allow_external : bool
         Whether an HDF5 file may have the image in other files, which it names.
+    n_axes : {2, 3}
+        2 for an image, 3 for a volume, such as a TIFF of several pages.
 
     Returns
     -------
     image : ndarray of shape (height, width) or (height, width, channels)
+        A volume has the depth before them.
     no_data : float or None
         The value that stands for no data, if the file declares one.
     """
@@ -94,8 +105,8 @@ def open_image(
         hint = "It is for HDF5, Zarr and .mat."
         raise FileRequestError(name, "dataset", f"not be given for {name!r}", dataset, hint)
     with guarded(name, f"an image of kind {kind}"):
-        image, no_data = READERS[kind](name, dataset, allow_external)
-        _check(image)
+        image, no_data = READERS[kind](name, dataset, allow_external, n_axes)
+        _check(image, n_axes)
     return image, no_data
 
 
@@ -107,7 +118,12 @@ def files_of(path: str) -> list[str]:
         return [path, _open_envi(path).filename]
 
 
-def open_stored(path: str, dataset: str | None = None, allow_external: bool = False) -> Any:
+def open_stored(
+    path: str,
+    dataset: str | None = None,
+    allow_external: bool = False,
+    n_axes: int = IMAGE_AXES,
+) -> Any:
     """Open an image or a matrix in an HDF5 file or a Zarr folder, without reading it.
 
     Returns
@@ -115,8 +131,8 @@ def open_stored(path: str, dataset: str | None = None, allow_external: bool = Fa
     stored : h5py.Dataset or zarr.Array
     """
     if kind_of(path) in HDF5:
-        return open_dataset(path, dataset, DIMENSIONS, allow_external)
-    return open_array(path, dataset, DIMENSIONS)
+        return open_dataset(path, dataset, dimensions(n_axes), allow_external)
+    return open_array(path, dataset, dimensions(n_axes))
 
 
 def declared_no_data(stored: Any) -> float | None:
@@ -125,17 +141,25 @@ def declared_no_data(stored: Any) -> float | None:
     return None if value is None else float(np.ravel(value)[0])
 
 
-def _check(image: Any) -> None:
-    if len(image.shape) not in DIMENSIONS or not is_real(np.dtype(image.dtype)):
+def shapes_in_words(n_axes: int) -> str:
+    """Return the shapes that an image or a volume may have."""
+    space = "depth, height, width" if n_axes > IMAGE_AXES else "height, width"
+    return f"({space}) or ({space}, channels)"
+
+
+def _check(image: Any, n_axes: int) -> None:
+    if len(image.shape) not in dimensions(n_axes) or not is_real(np.dtype(image.dtype)):
         raise ValueError(
-            "it must hold (height, width) or (height, width, channels) of real numbers, got "
+            f"it must hold {shapes_in_words(n_axes)} of real numbers, got "
             f"{image.dtype} of shape {image.shape}"
         )
 
 
-def _stored(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, float | None]:
-    stored = open_stored(path, dataset, allow_external)
-    _check(stored)
+def _stored(
+    path: str, dataset: str | None, allow_external: bool, n_axes: int
+) -> tuple[Array, float | None]:
+    stored = open_stored(path, dataset, allow_external, n_axes)
+    _check(stored, n_axes)
     is_hdf5 = kind_of(path) in HDF5
     image = map_dataset(stored, path) if is_hdf5 else None
     if image is None:
@@ -193,7 +217,7 @@ def _envi(path: str, *_: Any) -> tuple[Array, float | None]:
     return image, None if no_data is None else float(no_data)
 
 
-def _tiff(path: str, *_: Any) -> tuple[Array, float | None]:
+def _tiff(path: str, _: Any, __: Any, n_axes: int) -> tuple[Array, float | None]:
     tifffile = import_optional("tifffile", "images", "A TIFF image")
     with tifffile.TiffFile(path) as file:
         series, no_data = file.series[0], file.pages[0].tags.get("GDAL_NODATA")
@@ -205,25 +229,25 @@ def _tiff(path: str, *_: Any) -> tuple[Array, float | None]:
                 raise ValueError("it is shorter than its header promises")
             image = tifffile.memmap(path, mode="r")
         axes = series.axes
-    if image.ndim == 3 and "Y" in axes:  # planes may come first
+    if n_axes == IMAGE_AXES and image.ndim == 3 and "Y" in axes:  # planes may come first
         image = np.moveaxis(image, (axes.index("Y"), axes.index("X")), (0, 1))
     declared = "" if no_data is None else str(no_data.value).strip(" \0")
     return image, float(declared) if declared else None
 
 
-def _mat(path: str, dataset: str | None, allow_external: bool) -> tuple[Array, None]:
+def _mat(path: str, dataset: str | None, allow_external: bool, n_axes: int) -> tuple[Array, None]:
     from scipy.io import loadmat, whosmat
 
     if _is_hdf5(path):
-        stored = open_dataset(path, dataset, DIMENSIONS, allow_external)
+        stored = open_dataset(path, dataset, dimensions(n_axes), allow_external)
         check_memory(path, stored.nbytes, CONVERT)
         return np.ascontiguousarray(_unpacked(stored, external_files(stored)).T), None
     sizes = {
         name: prod(shape) * np.dtype(MATLAB_TYPES[kind]).itemsize
         for name, shape, kind in whosmat(path)
-        if kind in MATLAB_TYPES and len(shape) in DIMENSIONS and min(shape) > 1
+        if kind in MATLAB_TYPES and len(shape) in dimensions(n_axes) and min(shape) > 1
     }
-    name = choose(path, list(sizes), dataset, DIMENSIONS)
+    name = choose(path, list(sizes), dataset, dimensions(n_axes))
     if name not in sizes:
         raise not_in_file(path, name, list(sizes))
     check_memory(path, sizes[name], CONVERT)
@@ -244,7 +268,7 @@ def _pixels(path: str, *_: Any) -> tuple[Array, None]:
         return np.array(image.convert("RGB") if image.mode == "P" else image), None
 
 
-READERS: dict[str, Callable[[str, str | None, bool], tuple[Array, Any]]] = {
+READERS: dict[str, Callable[[str, str | None, bool, int], tuple[Array, Any]]] = {
     ".npy": _npy,
     **dict.fromkeys(STORED, _stored),
     ".hdr": _envi,
@@ -257,5 +281,6 @@ READERS: dict[str, Callable[[str, str | None, bool], tuple[Array, Any]]] = {
 }
 """The function that reads each kind of file.
 
-It is given the path, the name of a dataset, and whether data may be in other files.
+It is given the path, the name of a dataset, whether data may be in other files, and the number of
+axes of space.
 """

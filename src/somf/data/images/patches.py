@@ -1,48 +1,48 @@
-"""Patches of an image, cut out when they are needed."""
+"""Patches of images and volumes, cut out when they are needed."""
 
 import os
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from somf.data.checks import is_real
-from somf.data.images.files import files_of, open_image
-from somf.data.images.no_data import (
-    MISSING,
-    Unknown,
-    all_channels,
-    checked_mask,
-    checked_no_data,
-    pixels_with_data,
-    read_mask,
-    unknown_entries,
-)
-from somf.data.readahead.memory_map import CAN_PREFETCH, Mapping, is_mapped
+from somf.data.formats.kinds import files_matching
+from somf.data.images.assembling import reconstructed, residuals
+from somf.data.images.image import PatchedImage, floating_type
+from somf.data.images.maps import map_of
+from somf.data.images.no_data import MISSING
+from somf.data.images.predicting import Predictor
+from somf.data.readahead.memory_map import CAN_PREFETCH
 from somf.data.source import Source
 from somf.errors import ParameterError
 from somf.typing import Array, Ints
 
-SMALL_IMAGE = 2**28
-"""Bytes up to which an image is prefetched as a whole: patches overlap, and soon need all of it."""
+ImageLike: TypeAlias = Array | str | os.PathLike[str]
+"""An array, or a file with an image."""
 
 
 class ImagePatches(Source):
     """All patches of an image or cube, one sample each, none of them stored.
 
     A sample is a patch in the order (row, column, channel). The matrix that it stands for is
-    typically hundreds of times larger than the image.
+    typically hundreds of times larger than the image. Patches of several images are the samples of
+    one matrix, those of the first image first. A patch size of three numbers cuts volumes, whose
+    patches are in the order (plane, row, column, channel).
 
     Parameters
     ----------
-    image : ndarray of shape (height, width) or (height, width, channels), or path-like
+    image : ndarray of shape (height, width) or (height, width, channels), path-like, or list
         An array or a memory map, which is not copied; or a file (``.npy``, HDF5, Zarr, ENVI
         ``.hdr``, TIFF and GeoTIFF, ``.mat``, PNG, JPEG), which is mapped into memory where its kind
-        allows it (see `somf.data.images.files.open_image`).
-    patch_size : int or tuple of (int, int)
-        Height and width of a patch.
-    stride : int or tuple of (int, int)
+        allows it (see `somf.data.images.files.open_image`). A list, or a pattern such as
+        ``"photos/*.png"``, is several images, of any sizes but with the same channels. A volume
+        has the shape (depth, height, width) or (depth, height, width, channels).
+    patch_size : int or tuple of int
+        Height and width of a patch; or depth, height and width of a patch of a volume.
+    stride : int or tuple of int
         Distance between neighbouring patches.
-    mask : ndarray of bool of shape (height, width), or path-like, optional
+    mask : ndarray of bool of shape (height, width), path-like, or list of one per image, optional
         Where the image has data: an array, or a file of any of these kinds that is zero where there
         is none. Only patches that lie wholly inside are taken. By default, a pixel has data if no
         channel has the value `no_data`. Masked entries of a masked array are never data.
@@ -66,14 +66,19 @@ class ImagePatches(Source):
         Number of patches, number of values in a patch.
     has_missing : bool
         Whether entries without data are NaN, rather than patches with them left out.
+    images : tuple of ndarray
+        The images.
     patch_shape : tuple of int
-        (height, width) or (height, width, channels): reshape an atom to this to show it.
-    positions : ndarray of shape (n, 2)
-        Row and column of the upper left corner of every patch.
+        (height, width) or (height, width, channels), of a volume with the depth before them:
+        reshape an atom to this to show it.
+    positions : ndarray of shape (n, 2) or (n, 3)
+        Row and column of the upper left corner of every patch, of a volume with the plane before.
+    starts : ndarray of shape (n_images + 1,)
+        The first patch of every image, then the number of all patches.
     geometry : dict
         How patches are cut out, in plain values: ``patch_size``, ``stride``, ``center``, ``scale``,
-        ``no_data``, and of the image ``image_shape``, ``dtype``, ``path`` (None for an array),
-        ``dataset``, and ``mask`` (None for an array).
+        ``no_data``, and ``images``, which has for every image its ``shape``, ``dtype``, ``path``
+        (None for an array), ``dataset``, and ``mask`` (None for an array).
 
     Notes
     -----
@@ -88,14 +93,27 @@ class ImagePatches(Source):
 
     For another value, give ``mask=image != value``. Means and norms are those of the entries with
     data. A patch without any is a row of NaN, whose code is zero. Rows are floating.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import DictionaryLearning, ImagePatches
+    >>> image = np.random.default_rng(0).random((32, 40))
+    >>> patches = ImagePatches(image, 8)
+    >>> model = DictionaryLearning(10, n_epochs=1, random_state=0).fit(patches)
+    >>> codes = model.transform(patches)
+    >>> patches.reconstruct(codes, model.components_).shape
+    (32, 40)
+    >>> patches.map(codes).shape
+    (25, 33, 10)
     """
 
     def __init__(
         self,
-        image: Array | str | os.PathLike[str],
-        patch_size: int | tuple[int, int],
-        stride: int | tuple[int, int] = 1,
-        mask: Array | str | os.PathLike[str] | None = None,
+        image: ImageLike | Sequence[ImageLike],
+        patch_size: int | tuple[int, ...],
+        stride: int | tuple[int, ...] = 1,
+        mask: ImageLike | Sequence[ImageLike | None] | None = None,
         center: bool = True,
         scale: bool = True,
         *,
@@ -103,151 +121,236 @@ class ImagePatches(Source):
         dataset: str | None = None,
         allow_external: bool = False,
     ) -> None:
-        path = mask_path = declared = None
-        if isinstance(image, str | os.PathLike):
-            path = os.fspath(image)
-            image, declared = open_image(image, dataset, allow_external)
-        _check_image(image)
-        no_data = checked_no_data(declared if no_data is None else no_data)
-        self.has_missing = no_data == MISSING
-        size, steps = _pair(patch_size, "patch_size"), _pair(stride, "stride")
-        _check_fits(size, image)
-        image, has_data = _unmasked(image)
-        if isinstance(mask, str | os.PathLike):
-            mask_path = os.fspath(mask)
-            mask = read_mask(mask_path, image.shape, self.has_missing, allow_external)
-        self.center, self.scale = center, scale
-        self._use(image, path)
-        self.patch_shape: tuple[int, ...] = (*size, *image.shape[2:])
-        self.positions = _positions(image.shape, size, steps)
-        if mask is not None:
-            mask = checked_mask(mask, image.shape, self.has_missing)
-        self._unknown: Unknown | None = None
-        if isinstance(no_data, str):
-            self._unknown = unknown_entries(image, (mask, has_data), declared)
-        else:
-            self._leave_out((mask, has_data), no_data)
-        self.shape = (len(self.positions), int(np.prod(self.patch_shape)))
+        images = _listed(image)
+        self._is_list = isinstance(images, list)
+        size = _sizes(patch_size, "patch_size")
+        steps = _sizes(stride, "stride", len(size))
+        masks = _one_each(mask, images)
+        self._parts: list[PatchedImage] = []
+        for part, valid in zip(images if self._is_list else [images], masks, strict=True):
+            with _naming(part, len(self._parts), self._is_list):
+                self._parts.append(
+                    PatchedImage(part, size, steps, valid, no_data, dataset, allow_external)
+                )
+        self._check_channels(len(size))
+        self.center, self.scale, self.has_missing = center, scale, no_data == MISSING
+        self.images: tuple[Array, ...] = tuple(part.image for part in self._parts)
+        self.patch_shape: tuple[int, ...] = (*size, *self.images[0].shape[len(size) :])
+        self.starts: Ints = np.cumsum([0, *(len(part.positions) for part in self._parts)])
+        self.shape = (int(self.starts[-1]), int(np.prod(self.patch_shape)))
         is_floating = center or scale or self.has_missing
-        self.dtype = _float_for(image.dtype) if is_floating else image.dtype
+        types = [floating_type(x.dtype) if is_floating else x.dtype for x in self.images]
+        self.dtype = np.result_type(*types) if len(types) > 1 else types[0]
+        self.is_in_memory = all(part.is_in_memory for part in self._parts)
+        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
+        self.files = tuple(file for part in self._parts for file in part.files)
+        values = [part.no_data for part in self._parts if part.no_data is not None]
         self.geometry = {
             "patch_size": size,
             "stride": steps,
             "center": bool(center),
             "scale": bool(scale),
-            "no_data": no_data,
-            "image_shape": tuple(image.shape),
-            "dtype": image.dtype.name,
-            "path": path,
-            "dataset": dataset,
-            "mask": mask_path,
+            "no_data": values[0] if values else None,
+            "images": [part.description for part in self._parts],
         }
 
-    def _leave_out(self, masks: tuple[Array | None, Array | None], no_data: float | None) -> None:
-        """Leave out patches with a pixel where a mask is False or, without one, of no data."""
-        mask, has_data = masks
-        if mask is None and no_data is not None:
-            mask = pixels_with_data(self.image, no_data)
-        for valid in (mask, has_data):
-            if valid is not None:
-                self.positions = self.positions[_inside(all_channels(valid), self)]
+    def _check_channels(self, n_axes: int) -> None:
+        channels = [part.image.shape[n_axes:] for part in self._parts]
+        for i, found in enumerate(channels):
+            if found != channels[0]:
+                name = self._parts[i].path or f"image {i}"
+                rule = f"have the channels of the first one, {channels[0] or 1}"
+                raise ParameterError("image", rule, name, got=f"{found or 1} in {name!r}")
 
-    def _use(self, image: Array, path: str | None) -> None:
-        """Set the image, and how it is read: from memory, or from the file that it is mapped to."""
-        self.image, self.is_in_memory, self._is_prefetched = image, not is_mapped(image), False
-        self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
-        if not self.is_in_memory:
-            self._mapping = Mapping(image)
-            self.files = self._mapping.files
-        if path is not None:
-            self.files = tuple(files_of(path))
+    @property
+    def positions(self) -> Ints:
+        """Where every patch begins, of shape (n, 2) or (n, 3)."""
+        axes = [0, 2] if len(self._parts[0].grid_shape) == 2 else [0, 1, 2]
+        return np.concatenate([part.positions[:, axes] for part in self._parts])
 
     def rows(self, ids: Ints) -> Array:
         """Return patches as rows, normalised."""
-        from somf.data.images.cutting import cut_patches  # Numba is slow to import
-
-        if not self.is_in_memory:
-            self._mapping.check_file()
-        cube = self.image if self.image.ndim == 3 else self.image[:, :, None]
-        size = (self.patch_shape[0], self.patch_shape[1])
-        at = self.positions[ids]
-        patches = cut_patches(cube, at, size, self.center, self.scale, self.dtype, self._unknown)
-        if not self.is_in_memory:
-            self._mapping.check_file()
-        return patches
+        shares = self._shares(ids)
+        if len(shares) == 1:
+            part, own, _ = shares[0]
+            return part.cut(own, self.center, self.scale, self.dtype)[0]
+        rows = np.empty((len(ids), self.shape[1]), dtype=self.dtype)
+        for part, own, at in shares:
+            rows[at] = part.cut(own, self.center, self.scale, self.dtype)[0]
+        return rows
 
     def prefetch(self, ids: Ints) -> None:
-        """Let the system read pages, if the image is mapped; a small image once, as a whole."""
-        if self.is_in_memory or self._is_prefetched:
-            return
-        if self.image.flags.c_contiguous and self.image.nbytes <= SMALL_IMAGE:
-            self._is_prefetched = True
-            self._mapping.prefetch(np.zeros(1, dtype=np.int64), self.image.nbytes)
-        else:
-            down, right = self.image.strides[:2]
-            height, width = self.patch_shape[:2]
-            lines = self.positions[ids] @ np.array([down, right])
-            offsets = lines[:, None] + down * np.arange(height)
-            self._mapping.prefetch(offsets.ravel(), width * right)
+        """Let the system read pages of images that are mapped; small images once, as a whole."""
+        for part, own, _ in self._shares(ids):
+            part.prefetch(own)
+
+    def _shares(self, ids: Ints) -> list[tuple[PatchedImage, Ints, Ints]]:
+        """Return for every image that has some of the patches: it, its own ids, their places."""
+        if len(self._parts) == 1:
+            return [(self._parts[0], ids, np.arange(len(ids)))]
+        owners = np.searchsorted(self.starts, ids, side="right") - 1
+        present = np.unique(owners).tolist() or [0]
+        places = {owner: np.flatnonzero(owners == owner) for owner in present}
+        return [(self._parts[o], ids[at] - self.starts[o], at) for o, at in places.items()]
+
+    def reconstruct(
+        self,
+        codes: Any,
+        components: Array,
+        out: Any = None,
+        *,
+        dtype: Any = None,
+        fill: float | Literal["original"] = "original",
+        progress: Callable[[int], object] | None = None,
+    ) -> Any:
+        """Put the patches that codes stand for together to an image.
+
+        A patch is its code times the atoms, times its norm and plus its mean, where these were
+        taken from it. A pixel is the mean of all patches that cover it. Some rows of the image are
+        computed and written at a time, so that neither patches nor image have to fit into memory.
+
+        Parameters
+        ----------
+        codes : array-like, sparse matrix, path or Source of shape (n, n_components)
+            One row for every patch, such as the result, or the file, of `transform`.
+        components : ndarray of shape (n_components, n_features)
+            The atoms, ``model.components_``.
+        out : ndarray, array-like with slices of rows, or path-like, optional
+            Where to write: an array of the shape of the image; or a file, ``.npy``, ``.zarr``,
+            ``.tif`` (GeoTIFF tags of a TIFF source are kept), ``.hdr`` (ENVI; its pixels go to the
+            ``.img`` beside it, and map info, wavelengths and band names of an ENVI source are
+            kept), or ``.png``, which must not exist yet, and appears when it is complete. For
+            several images, a list.
+        dtype : numpy.dtype, optional
+            Type of the result: by default that of `out`, or the floating type that holds all pixels
+            of the image; for PNG the type of the image. Integers are rounded, and clipped to the
+            range of the type.
+        fill : float or "original"
+            What pixels get that no patch covers, such as those without data, or at the border if
+            the stride does not reach it: the pixel of the image, or a number, which may be NaN.
+        progress : callable, optional
+            Called with the number of patches that are done, after every chunk of them.
+
+        Returns
+        -------
+        image : ndarray, or list of ndarray for several images
+            What was given as `out`; for a file, the image in it, mapped into memory.
+        """
+        predictor = Predictor(codes, components, self.shape, progress)
+        outs = _one_each(out, list(self._parts) if self._is_list else None, "out")
+        found = [
+            reconstructed(self._patches_of(i, predictor), part, target, dtype, fill)
+            for i, (part, target) in enumerate(zip(self._parts, outs, strict=True))
+        ]
+        return found if self._is_list else found[0]
+
+    def residual_map(self, codes: Any, components: Array) -> Any:
+        """Return how far every pixel is from its reconstruction, for a picture of what is missed.
+
+        Parameters
+        ----------
+        codes, components
+            See `reconstruct`.
+
+        Returns
+        -------
+        residuals : ndarray of shape (height, width), or list of them for several images
+            The root of the mean over channels of (pixel − reconstruction)². NaN where no patch
+            covers the pixel, or it has no data. That of a volume has three axes.
+        """
+        predictor = Predictor(codes, components, self.shape)
+        found = [
+            residuals(self._patches_of(i, predictor), part) for i, part in enumerate(self._parts)
+        ]
+        return found if self._is_list else found[0]
+
+    def map(self, values: Any) -> Any:
+        """Return numbers of patches, such as codes, as an image with one pixel per patch.
+
+        With patches of one pixel and a stride of 1, this is an image of the size of the original:
+        the abundance maps of a scene, if `values` are codes.
+
+        Parameters
+        ----------
+        values : array-like, sparse matrix, path or Source of shape (n,) or (n, m)
+            One or m numbers for every patch.
+
+        Returns
+        -------
+        image : ndarray of shape (grid height, grid width) or (grid height, grid width, m), or list
+            One pixel for every patch, m channels; NaN where a patch is left out. For several
+            images, a list. The map of a volume has three axes before the channels.
+        """
+        found = map_of(values, self._parts, self.starts)
+        return found if self._is_list else found[0]
+
+    def _patches_of(self, i: int, predictor: Predictor) -> Callable[[Ints], Array]:
+        """Return the function that predicts patches of one image, with their means and norms."""
+        part, first, is_plain = self._parts[i], self.starts[i], not (self.center or self.scale)
+
+        def predict(ids: Ints) -> Array:
+            patches = predictor.rows(first + ids)
+            if not is_plain:
+                _, moments = part.cut(ids, self.center, self.scale, self.dtype)
+                moments = moments.astype(patches.dtype)
+                patches *= moments[:, 1:]
+                patches += moments[:, :1]
+            return patches
+
+        return predict
 
     def __repr__(self) -> str:
-        return f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}, {self.dtype})"
-
-
-def _check_image(image: Any) -> None:
-    if not isinstance(image, np.ndarray) or image.ndim not in (2, 3):
-        rule = "be an array of shape (height, width) or (height, width, channels)"
-        raise ParameterError("image", rule, image, got=repr(getattr(image, "shape", image)))
-    if not is_real(image.dtype):
-        raise ParameterError("image", "be real", image, got=str(image.dtype))
-    if image.dtype.kind == "f" and image.dtype.itemsize > 8:
-        raise ParameterError(
-            "image", "be float64 at most", image, "Convert it.", got=str(image.dtype)
+        of = f" of {len(self._parts)} images" if len(self._parts) > 1 else ""
+        return (
+            f"ImagePatches({self.shape[0]} patches of shape {self.patch_shape}{of}, {self.dtype})"
         )
 
 
-def _check_fits(size: tuple[int, int], image: Array) -> None:
-    if size[0] > image.shape[0] or size[1] > image.shape[1]:
-        raise ParameterError("patch_size", f"fit into the image of {image.shape[:2]}", size)
+@contextmanager
+def _naming(image: Any, number: int, is_list: bool) -> Iterator[None]:
+    """Say in an error which one of several images it is about."""
+    try:
+        yield
+    except ParameterError as error:
+        if is_list:
+            is_file = isinstance(image, str | os.PathLike)
+            error.add_note(f"This is {os.fspath(image)!r}." if is_file else f"Image {number}.")
+        raise
 
 
-def _unmasked(image: Array) -> tuple[Array, Array | None]:
-    """Return the values of an image, and where a masked array has data; None is everywhere."""
-    if not isinstance(image, np.ma.MaskedArray):
-        return image, None
-    return image.data, ~np.ma.getmaskarray(image)
+def _listed(image: Any) -> Any:
+    """Return the files that a pattern matches, or several images, as a list; else the image."""
+    if isinstance(image, str):
+        found = files_matching(image)
+        return found if found not in ([image], []) else image
+    if not isinstance(image, list | tuple):
+        return image
+    if not image:
+        raise ParameterError("image", "be an image, or a list of at least one", image)
+    return list(image)
 
 
-def _pair(value: int | tuple[int, int], name: str) -> tuple[int, int]:
-    pair = tuple(value) if isinstance(value, tuple | list | np.ndarray) else (value, value)
-    if len(pair) != 2 or not all(isinstance(v, int | np.integer) and v >= 1 for v in pair):
-        raise ParameterError(name, "be one or two integers of at least 1", value)
-    return int(pair[0]), int(pair[1])
+def _one_each(value: Any, images: Any, name: str = "mask") -> list[Any]:
+    """Return a value for every image."""
+    if not isinstance(images, list):
+        return [value]
+    if value is None:
+        return [None] * len(images)
+    if not isinstance(value, list | tuple) or len(value) != len(images):
+        got = len(value) if isinstance(value, list | tuple) else type(value).__name__
+        raise ParameterError(
+            name, f"be a list with one for each of the {len(images)} images", value, got=str(got)
+        )
+    return list(value)
 
 
-def _float_for(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the floating type of normalised patches: float32 if it holds every pixel exactly."""
-    is_single = dtype.itemsize <= (4 if dtype.kind == "f" else 2)
-    return np.dtype(np.float32 if is_single else np.float64)
-
-
-def _positions(
-    image_shape: tuple[int, ...], size: tuple[int, int], stride: tuple[int, int]
-) -> Ints:
-    """Return the upper left corners of all patches, of shape (n, 2)."""
-    corners = zip(image_shape[:2], size, stride, strict=True)
-    grid = np.meshgrid(*(np.arange(0, n - s + 1, step) for n, s, step in corners), indexing="ij")
-    return np.stack([axis.ravel() for axis in grid], axis=1)
-
-
-def _inside(mask: Array, patches: ImagePatches) -> Array:
-    """Return which patches hold no pixel where the mask is False."""
-    # Number of missing pixels in every rectangle that starts in the upper left corner.
-    missing = np.zeros((mask.shape[0] + 1, mask.shape[1] + 1), dtype=np.int64)
-    missing[1:, 1:] = np.cumsum(np.cumsum(~mask, axis=0), axis=1)
-    (height, width), (top, left) = patches.patch_shape[:2], patches.positions.T
-    bottom, right = top + height, left + width
-    count = (
-        missing[bottom, right] - missing[top, right] - missing[bottom, left] + missing[top, left]
-    )
-    return np.asarray(count == 0)
+def _sizes(value: Any, name: str, count: int | None = None) -> tuple[int, ...]:
+    """Return two or three sizes; one number is the size along every axis."""
+    is_one = not isinstance(value, tuple | list | np.ndarray)
+    sizes = (value,) * (count or 2) if is_one else tuple(value)
+    allowed = (2, 3) if count is None else (count,)
+    is_whole = all(isinstance(v, int | np.integer) and v >= 1 for v in sizes)
+    if len(sizes) not in allowed or not is_whole:
+        words = {2: "one or two", 3: "one or three"}[count] if count else "one, two or three"
+        raise ParameterError(name, f"be {words} integers of at least 1", value)
+    return tuple(map(int, sizes))

@@ -5,7 +5,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from somf.report.atoms import png
+from somf.report.images import png
 
 
 @pytest.mark.parametrize("is_gray", [False, True])

@@ -1,0 +1,75 @@
+"""A learned dictionary on samples: codes, with progress and Ctrl-C, of the rows of one rank."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from time import perf_counter
+
+import numpy as np
+
+from somf.data import Source
+from somf.distributed import Communicator
+from somf.inference.coding import CodedChunk, Coder, LearnedDictionary
+from somf.training.callbacks import Progress
+from somf.training.progress_bar import progress_bar
+from somf.training.signals import prompt_signals
+from somf.training.start import divide
+from somf.typing import Ints
+
+
+@contextmanager
+def coding(
+    learned: LearnedDictionary,
+    source: Source,
+    tol: float,
+    ids: Ints | None = None,
+    *,
+    entries_per_row: int = 0,
+    verbose: int = 0,
+) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
+    """Give a coder, and samples of a source coded by it, a chunk at a time.
+
+    Parameters
+    ----------
+    learned : LearnedDictionary
+    source : Source
+    tol : float
+        Relative duality gap to which codes are solved.
+    ids : ndarray of int, optional
+        The samples; by default all.
+    entries_per_row : int
+        Entries that the caller is going to hold for every sample, besides its code.
+    verbose : int
+        1 shows a progress bar.
+    """
+    ids = np.arange(source.shape[0]) if ids is None else ids
+    progress = Progress(n_samples_planned=len(ids))
+    with ExitStack() as stack:
+        stack.enter_context(prompt_signals())
+        coder = stack.enter_context(learned.coder(tol))
+        loader = learned.loader(source)
+        show = stack.enter_context(progress_bar()) if verbose else None
+        begin = perf_counter()
+
+        def chunks() -> Iterator[CodedChunk]:
+            for chunk in coder.chunks(loader, ids, entries_per_row):
+                yield chunk
+                progress.n_samples_seen += len(chunk.objective)
+                progress.compute_seconds = perf_counter() - begin
+                if show is not None:
+                    show(progress)
+
+        yield coder, chunks()
+
+
+def rows_of_rank(source: Source, own_rows: bool, communicator: Communicator) -> Ints:
+    """Return which rows of its source a rank works on.
+
+    Parameters
+    ----------
+    source : Source
+    own_rows : bool
+        Whether the source has the rows of this rank alone.
+    communicator : Communicator
+    """
+    rows = divide(source, own_rows, communicator)
+    return rows.own - rows.origin

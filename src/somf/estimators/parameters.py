@@ -1,0 +1,196 @@
+"""What the parameters and attributes of the estimators mean: the one place that says so.
+
+The docstring of a class says what it solves, and describes the parameters that mean something else
+there. `describe_parameters` adds all others of its signature, with their defaults, and so the
+reference and the options of the command have them too.
+"""
+
+import inspect
+import re
+from typing import Any, TypeVar
+
+PARAMETERS = """\
+n_components : int
+    Number of atoms, k.
+alpha : float or "auto"
+    Weight λ of the penalty on codes. It is on the scale of ‖x‖: with
+    samples of unit norm and ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"``
+    it is found before the fit, on a part of the data, so that codes have the density
+    `code_density`.
+code_density : float
+    The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
+    ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
+    fit noise.
+l1_ratio : float
+    ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
+atom_l1_ratio : float
+    μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
+reduction : float or "auto"
+    r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
+    of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
+    and 3 at which codes from a part of the features are good enough, and lowers it during the
+    fit: the tolerated error shrinks with the number of samples seen. Where there is none (and
+    without a penalty) codes are exact; if there are more atoms than samples in a minibatch, a
+    quarter of the features is updated until that no longer helps.
+code_estimator : {"auto", "averaged", "masked", "exact"}
+    How codes are computed: from all masks under which the sample was seen so far (the paper),
+    from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
+    the dictionary update is partial. ``"auto"`` is ``"averaged"`` where `reduction` is a
+    number, and ``"masked"`` where it is ``"auto"``.
+masks : {"blocks", "bernoulli"}
+    Parts of the features: blocks that are drawn once and visited in random order, or a coin
+    for every feature at every iteration, as in the paper, which is slower and, with averaged
+    codes, needs k² numbers per sample.
+surrogate : {"online", "incremental"}
+    How past codes are averaged: with decaying weights (for streams, and for the first epochs
+    on large data), or with exactly one contribution per sample (for many epochs on data whose
+    codes fit into memory; converges to a much smaller stationarity gap).
+learning_rate : float or "auto"
+    v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
+    `fit` the average remembers 8,192 samples or half an epoch at most: codes on the bad atoms
+    of the beginning are forgotten. It remembers more when the objective stops improving.
+batch_size : int or "auto"
+    Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
+    1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
+    is known (see `missing`), it is larger by as much.
+n_epochs : int
+    Passes of `fit` over the data, at most.
+tol : float
+    A fit ends when the objective of minibatches, before they are learned from, improves by less
+    than this fraction from one epoch to the next (or, with more than 262,144 samples, over
+    131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
+patience : int
+    See `tol`.
+init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features)
+    Initial atoms: random samples, random directions, non-negative parts of singular vectors
+    (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
+    the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on some samples
+    chooses between these and ``"nndsvd"``.
+missing : {"error", "nan", "absent"}
+    Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
+    are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
+    zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
+    ``n_samples * n_components**2``), and works in one process.
+center : {"none", "both"}
+    With ``"both"``, the mean of all known entries and the offsets of samples and of features
+    are subtracted before codes are computed, and added by `impute`. The offsets of features
+    are found in three passes over the data before the fit (by `partial_fit`, on the samples of
+    its first call), those of a sample from its own entries; both are shrunk like averages with
+    ten more entries of offset zero. Not for non-negative problems.
+positive_code : bool
+    Whether codes must be non-negative.
+positive_atoms : bool
+    Whether atoms must be non-negative.
+code_tol : float
+    Relative duality gap at which the codes of an iteration are good enough.
+record_every : int
+    Samples between two entries of `history_`; by default an epoch, and in the first one, without
+    validation data, also after 1/64, 1/32, … 1/2 of its samples.
+device : {"cpu", "cuda"}
+    Where to compute: on the CPU, or on an NVIDIA GPU (needs ``somf[cuda]``). A fitted model
+    can be used on either device.
+n_threads : int
+    Threads that compute; by default the cores that the process may use.
+dtype : {"float32", "float64"}
+    Type of all computations; by default that of the data (float64 for integers).
+callbacks : sequence of callables
+    Each is called with a `somf.callbacks.Progress` after every iteration of `fit`; the fit
+    ends if one returns something true.
+checkpoint : path-like or Checkpoint
+    A checkpoint file. If a fit is interrupted, the same call resumes from it, with
+    bit-identical results. Written every minute; `somf.Checkpoint` changes the interval.
+    Ignored by `partial_fit`.
+verbose : int
+    1 shows a progress bar. Records are always logged to the logger ``somf``.
+random_state : int or RandomState
+    The same seed gives the same result (to rounding, on any number of threads).
+"""
+"""All parameters of all estimators, in the form of numpydoc, without defaults."""
+
+ATTRIBUTES = """\
+components_ : ndarray of shape (n_components, n_features)
+    The atoms.
+alpha_ : float
+    λ of the fit: `alpha`, or what was found for it.
+offsets_ : ndarray of shape (n_features,)
+    With ``center="both"``: the mean of all known entries plus the offset of the feature.
+patches_ : dict
+    Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
+    `ImagePatches.geometry`.
+patch_shape_ : tuple of int
+    Likewise: the shape, (height, width) or (height, width, channels), of an atom.
+n_features_in_ : int
+    Number of features, p.
+feature_names_in_ : ndarray of str
+    Where X is a data frame.
+n_iter_ : int
+    Number of iterations.
+n_samples_seen_ : int
+    Number of samples seen, repeated visits counted.
+history_ : dict of lists
+    ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds``, ``training_objective``
+    (the mean objective of minibatches since the record before, each before it was learned from,
+    and from the features in use) and, with validation data, ``objective``, at the start of `fit`,
+    every `record_every` samples and at the end.
+provenance_ : dict of str
+    After `fit`: its date, the names of the files, the machine and the versions of libraries.
+has_state : bool
+    Whether the model has the state from which `partial_fit` continues: False after `somf.load`
+    of a model that was saved without it, and after a fit by several ranks.
+"""
+"""All attributes of a fitted estimator, likewise."""
+
+
+Class = TypeVar("Class", bound=type)
+"""The class of an estimator."""
+
+
+def describe_parameters(estimator: Class) -> Class:
+    """Complete the docstring of an estimator: all its parameters, and its attributes.
+
+    Parameters
+    ----------
+    estimator : type
+        Its docstring may have a section of parameters, which override `PARAMETERS`, and ends with
+        examples.
+
+    Returns
+    -------
+    estimator : type
+        The same class.
+    """
+    if estimator.__doc__ is None:  # python -OO removes docstrings
+        return estimator
+    doc, _, examples = inspect.cleandoc(estimator.__doc__).partition("\n\nExamples\n--------\n")
+    summary, _, own = doc.partition("\n\nParameters\n----------\n")
+    texts = _entries(PARAMETERS) | _entries(own)
+    described = [
+        _described(parameter, *texts[name])
+        for name, parameter in inspect.signature(estimator).parameters.items()
+    ]
+    sections = {
+        "Parameters": "\n".join(described),
+        "Attributes": ATTRIBUTES.strip(),
+        "Examples": examples,
+    }
+    parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items()]
+    estimator.__doc__ = "\n\n".join([summary, *parts]) + "\n"
+    return estimator
+
+
+def _entries(section: str) -> dict[str, tuple[str, str]]:
+    """Return the type and the indented description of every name in a section of numpydoc."""
+    found = {}
+    for entry in re.split(r"\n(?=\S)", section.strip()) if section.strip() else []:
+        head, _, text = entry.partition("\n")
+        name, _, kind = head.partition(" : ")
+        found[name] = kind, text
+    return found
+
+
+def _described(parameter: inspect.Parameter, kind: str, text: str) -> str:
+    """Return the entry of a parameter, with the default that the signature has."""
+    default: Any = parameter.default
+    shown = f'"{default}"' if isinstance(default, str) else repr(default)
+    more = "optional" if default is None else f"default={shown}"
+    return f"{parameter.name} : {kind}, {more}\n{text}"
