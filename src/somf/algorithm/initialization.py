@@ -142,6 +142,7 @@ def initial_state(
         B=np.zeros_like(D, order="C"),
         C=np.zeros((k, k), dtype=D.dtype),
         C_by_feature=np.zeros((p, n_pairs(k)) if config.has_weights else (0, 0), dtype=D.dtype),
+        n_known=np.zeros(p if config.atom_alpha > 0 else 0, dtype=D.dtype),
         norms=np.zeros((R, k), dtype=D.dtype),
         grams=np.zeros((R, k, k), dtype=D.dtype),
         aged_grams=np.zeros((R, k, k), dtype=D.dtype),

@@ -15,7 +15,7 @@ import numpy as np
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
-from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate
+from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate
 from somf.kernels.observed import Observed, quadratics
 from somf.typing import Array, Ints, Slices
 
@@ -45,37 +45,23 @@ class ObservedRegression(Regression):
 class ObservedOnlineSurrogate(OnlineSurrogate):
     """The online surrogate, with a matrix C_f for every feature."""
 
-    def add(  # type: ignore[override]
-        self,
-        X: Observed,
-        code: Array,
-        old_code: Array | None,
-        b: int,
-        sample_weight: Array | None = None,
-    ) -> None:
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
         """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        super().add(X.values, code, old_code, b, sample_weight)
-        pairs = self.kernels.pairs(code, sample_weight) * (w / b)
+        super().add(X, new, old, b)
+        pairs = self.kernels.pairs(new.code, new.weight * (w / b))
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
 
 
 class ObservedIncrementalSurrogate(IncrementalSurrogate):
     """The incremental surrogate, with a matrix C_f for every feature."""
 
-    def add(  # type: ignore[override]
-        self,
-        X: Observed,
-        code: Array,
-        old_code: Array | None,
-        b: int,
-        sample_weight: Array | None = None,
-    ) -> None:
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
         """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
-        assert old_code is not None
-        super().add(X.values, code, old_code, b, sample_weight)
-        change = self.kernels.pairs(code, sample_weight)
-        change -= self.kernels.pairs(old_code, sample_weight)
+        assert old is not None
+        super().add(X, new, old, b)
+        change = self.kernels.pairs(new.code, new.weight)
+        change -= self.kernels.pairs(old.code, old.weight)
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, change, 1.0)
 
     def _clear(self, atoms: Array, total: Array) -> None:
@@ -90,8 +76,10 @@ class ObservedDictionary(Dictionary):
         state = self.state
         D_s, rows = subset.of_features(state.D)
         B_s, C_s = (subset.of_features(A)[0] for A in (state.B, state.C_by_feature))
-        C = state.base_weight * state.C
-        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, rows, budget, self.ball)
+        C, ridge = state.base_weight * state.C, None
+        if len(state.n_known):
+            ridge = 2.0 * self.atom_alpha * subset.of_features(state.n_known)[0]
+        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, ridge, rows, budget, self.ball)
         subset.write_back(state.D, D_s)
 
     def _forget(self, atoms: Ints) -> None:

@@ -98,6 +98,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
+        atom_alpha: float = 0.0,
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
@@ -127,6 +128,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.code_density = code_density
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
+        self.atom_alpha = atom_alpha
         self.reduction = reduction
         self.code_estimator = code_estimator
         self.masks = masks
@@ -656,7 +658,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Give a coder, and samples of a source coded by it; see `coding`."""
         config = self._config()
         learned = LearnedDictionary(
-            self.components_, config.penalty, config.ball, config.device, config.n_threads
+            self.components_,
+            config.penalty,
+            config.ball,
+            config.device,
+            config.n_threads,
+            config.atom_alpha,
         )
         return coding(
             learned,

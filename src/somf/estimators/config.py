@@ -74,6 +74,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
             _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
             _boolean(p, "positive_atoms"),
         ),
+        atom_alpha=_real(p, "atom_alpha", "at least 0", lambda x: x >= 0),
         reduction=_real_or_auto(p, "reduction", "at least 1, or 'auto'", lambda x: x >= 1),
         code_estimator=_choice(p, "code_estimator", get_args(CodeEstimator)),
         masks=_choice(p, "masks", get_args(MaskKind)),

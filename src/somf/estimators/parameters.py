@@ -25,6 +25,10 @@ l1_ratio : float
     ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
 atom_l1_ratio : float
     μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
+atom_alpha : float
+    ρ ≥ 0: weight of a squared ℓ2 penalty on atoms, ρ‖d_f‖² for every known entry of feature f,
+    where d_f has the entries of all atoms at f. With ridge codes (``l1_ratio=0``) it lets
+    atoms that are not needed vanish, as alternating least squares does. Not for several ranks.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
     of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6

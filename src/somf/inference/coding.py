@@ -15,7 +15,7 @@ from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
-from somf.kernels.observed import Batch, quadratics
+from somf.kernels.observed import Batch, atom_costs, quadratics
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints
 
@@ -50,10 +50,20 @@ class Coder:
     tol : float
         Codes are solved to a duality gap of at most `tol` times their objective, or to the
         resolution of the floating type.
+    atom_alpha : float
+        ρ: every known entry adds ρ‖d_f‖², with the row d_f of D, to the objective of its sample.
     """
 
-    def __init__(self, kernels: Kernels, D: Array, penalty: CodePenalty, tol: float) -> None:
+    def __init__(
+        self,
+        kernels: Kernels,
+        D: Array,
+        penalty: CodePenalty,
+        tol: float,
+        atom_alpha: float = 0.0,
+    ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
+        self.atom_alpha = atom_alpha
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -94,6 +104,9 @@ class Coder:
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self.atom_alpha > 0:
+            costs = atom_costs(self.kernels, X, self.D, self.atom_alpha)
+            objective = objective + to_host(costs)
         return code, objective
 
     def on_device(self, numbers: Array) -> Array:
@@ -134,6 +147,7 @@ class LearnedDictionary:
     ball : AtomBall
     device : {"cpu", "cuda"}
     n_threads : int or None
+    atom_alpha : float
     """
 
     components: Array
@@ -141,6 +155,7 @@ class LearnedDictionary:
     ball: AtomBall
     device: str
     n_threads: int | None
+    atom_alpha: float = 0.0
 
     @contextmanager
     def coder(self, tol: float) -> Iterator[Coder]:
@@ -148,7 +163,7 @@ class LearnedDictionary:
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol)
+            yield Coder(kernels, D, self.penalty, tol, self.atom_alpha)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""

@@ -83,6 +83,57 @@ def quadratics(
     return grams, beta, kernels.squared_norms(X.roots, rows)
 
 
+def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array | float:
+    """Return ρ Σ_f ω_f ‖d_f‖² of every sample: the penalty on atoms, where ρ is not zero.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    X : array, csc_array or Observed of shape (b, p)
+    D : array of shape (p, k)
+    atom_alpha : float
+
+    Returns
+    -------
+    costs : array of shape (b,), or one number for all samples
+    """
+    if atom_alpha == 0:
+        return 0.0
+    squares = (D * D).sum(axis=1)
+    total: Array = atom_alpha * squares.sum()
+    if not isinstance(X, Observed):
+        return total
+    everything = (slice(0, len(D)),)
+    of_samples = kernels.correlate(X.deviations, atom_alpha * squares[:, None], everything)[:, 0]
+    costs: Array = of_samples + X.base * total
+    return costs
+
+
+def count_known(kernels: Kernels, n_known: Array, X: Batch, weight: Array, decay: float) -> None:
+    """Do n ← decay n + Σ s ω for every feature, over samples of weight s.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    n_known : array of shape (p,), overwritten
+    X : array, csc_array or Observed of shape (b, p)
+    weight : array of shape (b,)
+    decay : float
+    """
+    base = 1
+    if isinstance(X, Observed):
+        kernels.accumulate(n_known[:, None], X.deviations, weight[:, None], decay)
+        base = X.base
+    else:
+        n_known *= decay
+    n_known += base * weight.sum()
+
+
+def values_of(X: Batch) -> Matrix:
+    """Return ω x of a minibatch, zero where nothing is known."""
+    return X.values if isinstance(X, Observed) else X
+
+
 def weighted(code: Array, sample_weight: Array | None) -> Array:
     """Return codes times the weights of their samples."""
     return code if sample_weight is None else code * sample_weight[:, None]

@@ -385,9 +385,17 @@ class Kernels(Protocol):
         ...
 
     def update_atoms_by_feature(
-        self, D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+        self,
+        D: Array,
+        B: Array,
+        C: Array,
+        E: Array,
+        ridge: Array | None,
+        rows: Slices,
+        budget: Array,
+        ball: AtomBall,
     ) -> None:
-        """Do what `update_atoms` does where every feature f has a matrix C_f = C + E_f of its own.
+        """Do what `update_atoms` does where every feature has C_f = C + E_f + ridge_f I of its own.
 
         For j = 1 … k: dⱼ = the minimum over ‖·‖ ≤ budgetⱼ of Σ_f ½ c_f d_f² − u_f d_f, with
         c_f = (C_f)ⱼⱼ and u_f = c_f d_fⱼ + (b_fⱼ − (D C_f)_fⱼ). Features with c_f at or below
@@ -401,6 +409,8 @@ class Kernels(Protocol):
         C : array of shape (k, k)
         E : array of shape (p, k (k + 1) / 2)
             Upper triangles, as in `pairs`.
+        ridge : array of shape (p,), or None
+            None means zeros.
         rows : tuple of slices
             The features.
         budget : array of shape (k,)

@@ -181,11 +181,20 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 
 def update_atoms_by_feature(
-    D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+    D: Array,
+    B: Array,
+    C: Array,
+    E: Array,
+    ridge: Array | None,
+    rows: Slices,
+    budget: Array,
+    ball: AtomBall,
 ) -> None:
     """See `Kernels.update_atoms_by_feature`."""
     k, S = D.shape[1], _indices(rows)
     matrices = C + unpacked(E[S], k)
+    if ridge is not None:
+        matrices += ridge[S, None, None] * np.eye(k, dtype=D.dtype)
     floors = smallest_curvatures(C, E)
     for j in range(k):
         c, floor = matrices[:, j, j], floors[j]

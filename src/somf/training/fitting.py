@@ -84,6 +84,8 @@ def fit(
             "Unknown entries, weights of entries and center='both' are for a single process, "
             f"got {communicator.size} ranks."
         )
+    if config.atom_alpha > 0 and communicator.size > 1:
+        raise DataError(f"atom_alpha is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:

@@ -32,7 +32,14 @@ UNCHANGED = -1.0
 
 
 def update_atoms_by_feature(
-    D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+    D: Array,
+    B: Array,
+    C: Array,
+    E: Array,
+    ridge: Array | None,
+    rows: Slices,
+    budget: Array,
+    ball: AtomBall,
 ) -> None:
     """See `Kernels.update_atoms_by_feature`."""
     k = D.shape[1]
@@ -50,6 +57,7 @@ def update_atoms_by_feature(
         B,
         C,
         E,
+        np.zeros(len(D), D.dtype) if ridge is None else ridge,
         tiles,
         edges,
         np.asarray(budget, dtype=np.float64),
@@ -70,6 +78,7 @@ def _update(
     B: Array,
     C: Array,
     E: Array,
+    ridge: Array,
     tiles: Ints,
     edges: Ints,
     radii: Array,
@@ -82,7 +91,7 @@ def _update(
     n_known: Ints,
 ) -> None:
     n_parts, k = len(edges) - 1, D.shape[1]
-    in_parallel(_begin, launcher, n_parts, D, B, C, E, tiles, edges, triangles, atoms)
+    in_parallel(_begin, launcher, n_parts, D, B, C, E, ridge, tiles, edges, triangles, atoms)
     theta = UNCHANGED
     for j in range(k + 1):
         in_parallel(
@@ -114,6 +123,7 @@ def _begin(
     B: Array,
     C: Array,
     E: Array,
+    ridge: Array,
     tiles: Ints,
     edges: Ints,
     triangles: Array,
@@ -131,6 +141,9 @@ def _begin(
         for j in range(k):
             for i in range(j, k):
                 _gather(E_n, at, C[j, i], triangles[n, at])
+                if i == j:
+                    for f in range(stop - start):
+                        triangles[n, at, f] += ridge[start + f]
                 at += 1
         at = 0
         for j in range(k):

@@ -63,12 +63,21 @@ def _unpacked(packed: Any, k: int) -> Any:
 
 
 def update_atoms_by_feature(
-    D: Any, B: Any, C: Any, E: Any, rows: Slices, budget: Any, ball: AtomBall
+    D: Any,
+    B: Any,
+    C: Any,
+    E: Any,
+    ridge: Any,
+    rows: Slices,
+    budget: Any,
+    ball: AtomBall,
 ) -> None:
     """See `Kernels.update_atoms_by_feature`."""
     k = D.shape[1]
     D_s, B_s, E_s = (torch.cat([A[s] for s in rows]) for A in (D, B, E))
     matrices = C + _unpacked(E_s, k)
+    if ridge is not None:
+        matrices.diagonal(0, 1, 2).add_(torch.cat([ridge[s] for s in rows])[:, None])
     floors = _floors(C, E)
     for j in range(k):
         c = matrices[:, j, j]
