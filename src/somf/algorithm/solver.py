@@ -152,9 +152,7 @@ class Solver:
         code = self._last_codes(X, memory, slots)
         old = self._last_visit(X, memory, slots) if self.surrogate.needs_old_codes else None
         objective = self._solve(problem, code, self.config.code_tol)
-        self._unchecked.append(
-            objective + atom_costs(self.kernels, X, state.D, self.config.atom_alpha)
-        )
+        self._unchecked.append(self._with_atoms(X, objective))
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
@@ -270,6 +268,14 @@ class Solver:
         if memory is None or slots is None:
             return self._zero_code(X)
         return self.kernels.take(memory.code, slots)
+
+    def _with_atoms(self, X: Batch, objective: Array) -> Array:
+        """Return the objective of samples with the penalty on atoms."""
+        if self.config.atom_alpha == 0:
+            return objective
+        costs = atom_costs(self.kernels, X, self.state.D, self.config.atom_alpha)
+        total: Array = objective + costs
+        return total
 
     def _last_visit(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Coded:
         """Return codes and weights of the last visit, zero if there was none."""

@@ -158,18 +158,24 @@ class ObservedLoader(Loader):
     def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Any:
         """Return rows with zeros where they are unknown, and their weights."""
         from somf.data.gather import gather  # Numba is slow to import
+        from somf.data.unknown import split_unknown
 
         shape = (len(ids), self.source.shape[1])
         rows, _ = gather(read, shape, self.permutation, self.dtype, in_pieces)
-        unknown = np.isnan(rows) if self.source.missing == "nan" else np.zeros(shape, dtype=bool)
-        rows[unknown] = 0
-        self._check(rows, rows, ids)
+        if self.source.missing == "nan":
+            unknown = split_unknown(rows)
+        else:
+            unknown = np.zeros(shape, dtype=bool)
+        if self.non_negative or not np.isfinite(rows.sum()):
+            self._check(rows, rows, ids)
+        base = self.source.base_weight
+        if self._weights is None and self._offsets is None:
+            return Observed(rows, rows, self._deviations(unknown), base)
         weights: Any = (~unknown).astype(self.dtype)
         if self._weights is not None:
             weights *= _checked(self._weights.load(ids), ids)
         if self._offsets is not None:
             self._offsets.subtract(rows, weights)
-        base = self.source.base_weight
         if self._weights is None:
             return Observed(rows, rows, self._deviations(unknown), base)
         return Observed(weights * rows, np.sqrt(weights) * rows, weights - base, base)
@@ -179,7 +185,7 @@ class ObservedLoader(Loader):
         base = self.source.base_weight
         if min(self.source.known_share, 1 - self.source.known_share) > DENSE_SHARE:
             return (~unknown).astype(self.dtype) - self.dtype.type(base)
-        return _entries(unknown if base else ~unknown, -1 if base else 1, self.dtype)
+        return _entries(unknown, bool(base), -1 if base else 1, self.dtype)
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
         """Return the entries that are stored, zeros among them, and their weights."""
@@ -199,11 +205,11 @@ class ObservedLoader(Loader):
         return Observed(values, _with_entries(rows, np.sqrt(weights.data) * rows.data), weights, 0)
 
 
-def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
-    """Return a sparse matrix with one value at some entries."""
-    features, samples = np.nonzero(where.T)
-    indptr = np.zeros(where.shape[1] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(features, minlength=where.shape[1]), out=indptr[1:])
+def _entries(where: Array, chosen: bool, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
+    """Return a sparse matrix with one value at the entries that are chosen."""
+    from somf.data.unknown import columns_where  # Numba is slow to import
+
+    indptr, samples = columns_where(where, chosen)
     data = np.full(len(samples), value, dtype=dtype)
     return sp.csc_array((data, samples, indptr), shape=where.shape)
 

@@ -56,7 +56,7 @@ learning_rate : float or "auto"
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
     1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-    is known (see `missing`), it is larger by as much.
+    is known (see `missing`), it is larger, so that a minibatch has twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float

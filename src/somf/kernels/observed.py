@@ -83,8 +83,8 @@ def quadratics(
     return grams, beta, kernels.squared_norms(X.roots, rows)
 
 
-def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array | float:
-    """Return ρ Σ_f ω_f ‖d_f‖² of every sample: the penalty on atoms, where ρ is not zero.
+def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array:
+    """Return ρ Σ_f ω_f ‖d_f‖² of every sample: the penalty on atoms.
 
     Parameters
     ----------
@@ -95,17 +95,16 @@ def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array
 
     Returns
     -------
-    costs : array of shape (b,), or one number for all samples
+    costs : array of shape (b,)
     """
-    if atom_alpha == 0:
-        return 0.0
-    squares = (D * D).sum(axis=1)
-    total: Array = atom_alpha * squares.sum()
+    squares = atom_alpha * (D * D).sum(axis=1)
     if not isinstance(X, Observed):
-        return total
+        costs: Array = kernels.zeros((X.shape[0],), D)
+        costs += squares.sum()
+        return costs
     everything = (slice(0, len(D)),)
-    of_samples = kernels.correlate(X.deviations, atom_alpha * squares[:, None], everything)[:, 0]
-    costs: Array = of_samples + X.base * total
+    costs = kernels.correlate(X.deviations, squares[:, None], everything)[:, 0]
+    costs += X.base * squares.sum()
     return costs
 
 

@@ -263,12 +263,14 @@ def _multiplier(size: Array, curvature: Array, radius: float, mu: float) -> floa
     norm, slope = _norm_and_slope(size, curvature, 0.0, mu)
     if norm <= radius:
         return 0.0
-    low, high = 0.0, _largest(size, radius, mu)
+    low, high = 0.0, np.inf
     theta, precision = 0.0, max(1e-15, 1e-2 * np.finfo(size.dtype).eps)
     for _ in range(MOST_STEPS):
         # φ^−½ − r^−½ = 0, with the derivative −½ φ^−³ᐟ² φ'
         following = theta + 2.0 * norm * (math.sqrt(norm / radius) - 1.0) / -slope
         if not low < following < high:
+            if high == np.inf:  # it is hardly ever needed
+                high = _largest(size, radius, mu)
             following = 0.5 * (low + high)
         if following <= low or following >= high:
             return high

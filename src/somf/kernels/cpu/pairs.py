@@ -85,27 +85,53 @@ def weighted_grams(weights: Matrix, D: Array, rows: Slices) -> Array:
                 table = threads.buffer("pairs", (part.stop - start, m), D.dtype)
                 _add_grams(threads.count, by_rows(weights[:, part]), D[part], table, packed)
     else:
-        known = weights.tocsr() if q == len(D) else _columns(weights, rows).tocsr()
+        known = _by_sample(weights, rows)
         table = threads.buffer("triangles", (q, m), D.dtype)
         at = 0
         for s in rows:
             end = at + s.stop - s.start
             _fill(threads.count, D[s], threads.count, table[at:end])
             at = end
-        arrays = known.indptr, known.indices, known.data
-        _add_grams_sparse(threads.count, *arrays, table, threads.count, packed)
+        _add_grams_sparse(threads.count, *known, table, threads.count, packed)
     _unpack(threads.count, packed, threads.count, grams)
     return grams
 
 
-def _columns(X: sp.csc_array, rows: Slices) -> sp.csc_array:
-    """Return some columns of a sparse matrix."""
-    indptr = X.indptr
-    pieces = [slice(indptr[s.start], indptr[s.stop]) for s in rows]
-    counts = np.concatenate([np.diff(indptr[s.start : s.stop + 1]) for s in rows])
-    indices, data = (np.concatenate([A[piece] for piece in pieces]) for A in (X.indices, X.data))
-    edges = np.concatenate([[0], np.cumsum(counts)])
-    return sp.csc_array((data, indices, edges), shape=(X.shape[0], len(counts)))
+def _by_sample(X: sp.csc_array, rows: Slices) -> tuple[Ints, Ints, Array]:
+    """Return the entries of some features, sample by sample, features counted from the first."""
+    edges = np.array([(s.start, s.stop) for s in rows], dtype=np.int64)
+    indptr = np.zeros(X.shape[0] + 1, dtype=np.int64)
+    count = sum(int(X.indptr[stop] - X.indptr[start]) for start, stop in edges)
+    indices, data = np.empty(count, dtype=np.int64), np.empty(count, dtype=X.dtype)
+    _turn(1, X.indptr, X.indices, X.data, edges, indptr, indices, data)
+    return indptr, indices, data
+
+
+@region
+def _turn(
+    _: int,
+    by_feature: Ints,
+    samples: Ints,
+    values: Array,
+    edges: Ints,
+    indptr: Ints,
+    indices: Ints,
+    data: Array,
+) -> None:
+    """Sort entries by sample; `indptr` begins as zeros."""
+    for n in range(len(edges)):
+        for entry in range(by_feature[edges[n, 0]], by_feature[edges[n, 1]]):
+            indptr[samples[entry] + 1] += 1
+    for i in range(1, len(indptr)):
+        indptr[i] += indptr[i - 1]
+    feature, places = 0, indptr[:-1].copy()
+    for n in range(len(edges)):
+        for f in range(edges[n, 0], edges[n, 1]):
+            for entry in range(by_feature[f], by_feature[f + 1]):
+                place = places[samples[entry]]
+                indices[place], data[place] = feature, values[entry]
+                places[samples[entry]] += 1
+            feature += 1
 
 
 @region
