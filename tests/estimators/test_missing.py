@@ -519,3 +519,23 @@ def test_a_sample_may_come_again_with_another_weight(X):
     order = slice(None) if state.permutation is None else state.permutation
     expected = X.T @ (weight[:, None] * state.memory.code[:120])
     np.testing.assert_allclose(state.B, expected[order], atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_a_penalty_per_entry_is_that_of_weights_over_counts(X, share):
+    Y, unknown = holes(X, share)
+    counts = (~unknown).sum(axis=1)
+    weights = np.repeat(1 / counts[:, None], 24, axis=1)
+    settings = TIGHT | {"l1_ratio": 0.5, "missing": "nan", "surrogate": "incremental"}
+    settings |= {"reduction": 1, "batch_size": 120, "init": X[:K]}
+    model = MatrixFactorization(K, alpha=0.01, alpha_per="entry", **settings).fit(Y)
+    same = MatrixFactorization(K, alpha=0.01, **settings)
+    same.fit(Y, weights=weights, sample_weight=counts)
+    np.testing.assert_allclose(model.components_, same.components_, atol=1e-7)
+    codes = model.transform(Y)
+    np.testing.assert_allclose(codes, same.transform(Y, weights=weights), atol=1e-4)
+    left = np.where(unknown, 0, X - codes @ model.components_)
+    penalty = 0.005 * (np.abs(codes).sum(axis=1) + (codes**2).sum(axis=1))
+    value = (left**2).sum(axis=1) / 2 + counts * penalty
+    assert model.objective(Y) == pytest.approx(value.mean(), rel=1e-6)
+    assert model.history_["training_objective"][-1] > 0

@@ -21,7 +21,15 @@ from somf.typing import Array, Ints, Slices
 
 
 class ObservedRegression(Regression):
-    """Estimates β and G from the entries that are known."""
+    """Estimates β and G from the entries that are known.
+
+    Attributes
+    ----------
+    per_entry : bool
+        See `Config`. Both are then divided by the weight of all known entries of the sample.
+    """
+
+    per_entry = False
 
     def of_all_features(self, X: Observed) -> Quadratic:  # type: ignore[override]
         """Return β and G of a minibatch from all entries that are known."""
@@ -29,7 +37,8 @@ class ObservedRegression(Regression):
         return Quadratic(*self._quadratics(X, self.state.D, everything))
 
     def _quadratics(self, X: Observed, D: Array, rows: Slices) -> tuple[Array, Array, Array]:
-        return quadratics(self.kernels, X, D, rows, lambda: self.kernels.gram(D, rows)[None])
+        gram = self.kernels.gram
+        return quadratics(self.kernels, X, D, rows, lambda: gram(D, rows)[None], self.per_entry)
 
     def of_subset(self, X: Observed, subset: Subset) -> Quadratic:  # type: ignore[override]
         """Return β and G of a minibatch from the entries that are known in a subset."""

@@ -42,7 +42,7 @@ from somf.distributed import Alone, Communicator
 from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
-from somf.kernels.observed import Batch, atom_costs
+from somf.kernels.observed import Batch, atom_costs, known_weights
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
@@ -99,6 +99,8 @@ class Solver:
             self.gram_cache,
             communicator,
         )
+        if isinstance(self.regression, ObservedRegression):
+            self.regression.per_entry = config.per_entry
         self.surrogate = self._new_surrogate()
         parts = state, kernels, config.ball, masks.blocks, communicator, config.atom_alpha
         self.dictionary = (ObservedDictionary if config.has_weights else Dictionary)(*parts)
@@ -152,6 +154,8 @@ class Solver:
         code = self._last_codes(X, memory, slots)
         old = self._last_visit(X, memory, slots) if self.surrogate.needs_old_codes else None
         objective = self._solve(problem, code, self.config.code_tol)
+        if self.config.per_entry:
+            objective = objective * known_weights(self.kernels, X, state.C)
         self._unchecked.append(self._with_atoms(X, objective))
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()

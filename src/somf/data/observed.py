@@ -170,22 +170,33 @@ class ObservedLoader(Loader):
             self._check(rows, rows, ids)
         base = self.source.base_weight
         if self._weights is None and self._offsets is None:
-            return Observed(rows, rows, self._deviations(unknown), base)
+            return self._without_weights(rows, unknown)
         weights: Any = (~unknown).astype(self.dtype)
         if self._weights is not None:
             weights *= _checked(self._weights.load(ids), ids)
         if self._offsets is not None:
             self._offsets.subtract(rows, weights)
         if self._weights is None:
-            return Observed(rows, rows, self._deviations(unknown), base)
+            return self._without_weights(rows, unknown)
         return Observed(weights * rows, np.sqrt(weights) * rows, weights - base, base)
+
+    def _without_weights(self, rows: Array, unknown: Array) -> Observed:
+        """Return a minibatch whose known entries all count the same, sparse if there are few."""
+        from somf.data.unknown import known_columns  # Numba is slow to import
+
+        base = self.source.base_weight
+        if base or self.source.known_share > DENSE_SHARE:
+            return Observed(rows, rows, self._deviations(unknown), base)
+        indptr, samples, values = known_columns(unknown, rows)
+        known = sp.csc_array((values, samples, indptr), shape=rows.shape)
+        return Observed(known, known, _with_entries(known, np.ones_like(values)), base)
 
     def _deviations(self, unknown: Array) -> Any:
         """Return what weights of zero and one differ from the base, sparse if there is little."""
         base = self.source.base_weight
-        if min(self.source.known_share, 1 - self.source.known_share) > DENSE_SHARE:
+        if not base or 1 - self.source.known_share > DENSE_SHARE:
             return (~unknown).astype(self.dtype) - self.dtype.type(base)
-        return _entries(unknown, bool(base), -1 if base else 1, self.dtype)
+        return _entries(unknown, -1, self.dtype)
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
         """Return the entries that are stored, zeros among them, and their weights."""
@@ -205,11 +216,11 @@ class ObservedLoader(Loader):
         return Observed(values, _with_entries(rows, np.sqrt(weights.data) * rows.data), weights, 0)
 
 
-def _entries(where: Array, chosen: bool, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
-    """Return a sparse matrix with one value at the entries that are chosen."""
+def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
+    """Return a sparse matrix with one value at some entries."""
     from somf.data.unknown import columns_where  # Numba is slow to import
 
-    indptr, samples = columns_where(where, chosen)
+    indptr, samples = columns_where(where, True)
     data = np.full(len(samples), value, dtype=dtype)
     return sp.csc_array((data, samples, indptr), shape=where.shape)
 

@@ -39,6 +39,33 @@ def columns_where(chosen: Array, value: bool) -> tuple[Ints, Ints]:
     return indptr, rows
 
 
+def known_columns(unknown: Array, rows: Array) -> tuple[Ints, Ints, Array]:
+    """Return the entries that are known, column by column.
+
+    Parameters
+    ----------
+    unknown : ndarray of bool of shape (b, p)
+    rows : ndarray of shape (b, p)
+
+    Returns
+    -------
+    indptr, rows : ndarray of int32
+        See `columns_where`.
+    values : ndarray
+    """
+    indptr, samples = columns_where(unknown, False)
+    values = np.empty(len(samples), dtype=rows.dtype)
+    _pick(rows, indptr, samples, values)
+    return indptr, samples, values
+
+
+@jit
+def _pick(rows: Array, indptr: Ints, samples: Ints, values: Array) -> None:
+    for j in range(len(indptr) - 1):
+        for entry in range(indptr[j], indptr[j + 1]):
+            values[entry] = rows[samples[entry], j]
+
+
 @jit
 def _clear(rows: Array, unknown: Array) -> None:
     zero = rows.dtype.type(0)

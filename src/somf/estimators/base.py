@@ -21,6 +21,7 @@ from somf.errors import DataError, MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
 from somf.estimators.arguments import check_ids, check_weights
 from somf.estimators.config import (
+    AlphaPer,
     Center,
     CodeEstimator,
     Device,
@@ -95,6 +96,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_components: int = 100,
         *,
         alpha: float | Literal["auto"] = 0.1,
+        alpha_per: AlphaPer = "sample",
         code_density: float = 0.1,
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
@@ -125,6 +127,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
+        self.alpha_per = alpha_per
         self.code_density = code_density
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
@@ -664,6 +667,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             config.device,
             config.n_threads,
             config.atom_alpha,
+            config.per_entry,
         )
         return coding(
             learned,

@@ -17,6 +17,9 @@ alpha : float or "auto"
     samples of unit norm and ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"``
     it is found before the fit, on a part of the data, so that codes have the density
     `code_density`.
+alpha_per : {"sample", "entry"}
+    Whether λ counts once for a sample, or for every known entry of it (see `missing`; entries
+    count with their `weights`): codes of which little is known are then not smaller than others.
 code_density : float
     The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
     ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes

@@ -15,7 +15,7 @@ from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
-from somf.kernels.observed import Batch, atom_costs, quadratics
+from somf.kernels.observed import Batch, atom_costs, known_weights, quadratics
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints
 
@@ -52,6 +52,8 @@ class Coder:
         resolution of the floating type.
     atom_alpha : float
         ρ: every known entry adds ρ‖d_f‖², with the row d_f of D, to the objective of its sample.
+    per_entry : bool
+        Whether λ counts for every known entry of a sample, rather than once.
     """
 
     def __init__(
@@ -61,9 +63,10 @@ class Coder:
         penalty: CodePenalty,
         tol: float,
         atom_alpha: float = 0.0,
+        per_entry: bool = False,
     ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
-        self.atom_alpha = atom_alpha
+        self.atom_alpha, self.per_entry = atom_alpha, per_entry
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -85,7 +88,9 @@ class Coder:
         ScaleError
             If an objective overflows.
         """
-        grams, beta, sq_norm = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
+        grams, beta, sq_norm = quadratics(
+            self.kernels, X, self.D, self.rows, lambda: self.G[None], self.per_entry
+        )
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
             grams, beta, sq_norm, self.penalty, self.tol, code
@@ -104,6 +109,8 @@ class Coder:
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self.per_entry:
+            objective = objective * to_host(known_weights(self.kernels, X, self.D))
         if self.atom_alpha > 0:
             costs = atom_costs(self.kernels, X, self.D, self.atom_alpha)
             objective = objective + to_host(costs)
@@ -148,6 +155,7 @@ class LearnedDictionary:
     device : {"cpu", "cuda"}
     n_threads : int or None
     atom_alpha : float
+    per_entry : bool
     """
 
     components: Array
@@ -156,6 +164,7 @@ class LearnedDictionary:
     device: str
     n_threads: int | None
     atom_alpha: float = 0.0
+    per_entry: bool = False
 
     @contextmanager
     def coder(self, tol: float) -> Iterator[Coder]:
@@ -163,7 +172,7 @@ class LearnedDictionary:
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol, self.atom_alpha)
+            yield Coder(kernels, D, self.penalty, tol, self.atom_alpha, self.per_entry)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""

@@ -54,7 +54,12 @@ Batch = Matrix | Observed
 
 
 def quadratics(
-    kernels: Kernels, X: Batch, D: Array, rows: Slices, gram: Callable[[], Array]
+    kernels: Kernels,
+    X: Batch,
+    D: Array,
+    rows: Slices,
+    gram: Callable[[], Array],
+    per_entry: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Return the quadratics ½ αᵀGα − αᵀβ + ½‖x‖² of samples over some features.
 
@@ -67,6 +72,9 @@ def quadratics(
         The features.
     gram : callable
         Returns DᵀD over these features, as (1, k, k).
+    per_entry : bool
+        Whether to divide everything by the weight of all known entries of the sample. A penalty
+        then counts for every known entry.
 
     Returns
     -------
@@ -75,12 +83,48 @@ def quadratics(
     sq_norm : array of shape (b,)
     """
     if not isinstance(X, Observed):
-        return gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
+        parts = gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
+        return tuple(part / X.shape[1] for part in parts) if per_entry else parts
     beta = kernels.correlate(X.values, D, rows)
     grams = kernels.weighted_grams(X.deviations, D, rows)
     if X.base:
         grams += gram()
-    return grams, beta, kernels.squared_norms(X.roots, rows)
+    sq_norm = kernels.squared_norms(X.roots, rows)
+    if per_entry:
+        weight = known_weights(kernels, X, D)
+        grams, beta, sq_norm = (
+            grams / weight[:, None, None],
+            beta / weight[:, None],
+            sq_norm / weight,
+        )
+    return grams, beta, sq_norm
+
+
+def known_weights(kernels: Kernels, X: Batch, like: Array) -> Array:
+    """Return the sum of the weights of all entries of every sample; one where nothing is known.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    X : array, csc_array or Observed of shape (b, p)
+    like : array
+        Has the wanted type.
+
+    Returns
+    -------
+    weights : array of shape (b,)
+    """
+    p = X.shape[1]
+    if not isinstance(X, Observed):
+        weights: Array = kernels.zeros((X.shape[0],), like)
+        weights += p
+        return weights
+    ones = kernels.zeros((p, 1), like)
+    ones += 1
+    weights = kernels.correlate(X.deviations, ones, (slice(0, p),))[:, 0]
+    weights += X.base * p
+    weights += weights <= 0
+    return weights
 
 
 def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array:

@@ -332,7 +332,12 @@ class Loop:
             with self._checkpoint_on_error(), self._interruptible():
                 kernels, config = self.solver.kernels, self.config
                 coder = Coder(
-                    kernels, self.state.D, config.penalty, VALIDATION_TOL, config.atom_alpha
+                    kernels,
+                    self.state.D,
+                    config.penalty,
+                    VALIDATION_TOL,
+                    config.atom_alpha,
+                    config.per_entry,
                 )
                 progress.objective = coder.objective(
                     self.validation.loader, self.validation.ids, self.communicator
