@@ -166,7 +166,7 @@ def test_a_density_determines_alpha(somf_command):
         ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
         ("--init sample", "'nndsvd' or 'auto' or a file, got 'sample'"),
         ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),
-        ("--patches 16by16", "'16by16' is not of the form 16 or 16x16"),
+        ("--patches 16by16", "'16by16' is not of the form 16, 16x16"),
         ("--patches 0x3", "'0x3' is not of the form"),
         ("--wrong", "No such option"),
         ("--validation nan", "Invalid value for '--validation': It must be a fraction"),

@@ -98,3 +98,21 @@ def test_data_in_other_files_need_a_permission(somf_command):
     assert listed[0] == {"dataset": "own", "shape": [30, 4], "dtype": "float64"}
     assert "--allow-external" in listed[1]["dtype"]
     assert somf_command.json("info X.h5 --allow-external")["rows"][1]["shape"] == [30, 4]
+
+
+def test_info_of_a_checkpoint_has_its_seconds_also_between_two_records(somf_command):
+    def fail(progress):
+        if progress.n_iter == 3:
+            raise RuntimeError
+
+    model = somf.DictionaryLearning(4, batch_size=2, checkpoint="going", callbacks=fail)
+    with pytest.raises(RuntimeError):
+        model.fit(np.load("rows.npy"), validation=0.1)
+    assert somf_command.json("info going")["seconds"] > 0
+
+
+def test_a_folder_that_is_not_data_is_named_as_one(somf_command):
+    for line in ("fit . -o z.somf", "info ."):
+        somf_command(line, code=2)
+        assert "'.' is a folder, not data" in somf_command.errors
+        assert "*.npy" in somf_command.errors

@@ -1,5 +1,6 @@
 """Atomic writes: the old file or the new one, and nothing else."""
 
+import errno
 import os
 
 import pytest
@@ -184,3 +185,20 @@ def test_what_is_not_a_regular_file_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file"):
         write(tmp_path / "pipe", "text")
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path):
+    path = tmp_path / "model"
+    for is_folder, inner in ((False, ""), (True, "/c/0")):
+        with (
+            pytest.raises(OSError, match="disk") as caught,
+            atomic_write(path, is_folder=is_folder) as temporary,
+        ):
+            raise OSError(5, "disk", f"{temporary}{inner}")
+        assert caught.value.filename == f"{path}{inner}"
+    with pytest.raises(OSError, match="full") as caught, atomic_write(path):
+        raise OSError(errno.ENOSPC, "full")
+    assert caught.value.filename == str(path)
+    with pytest.raises(OSError, match="lost") as caught, atomic_write(path):
+        raise OSError(errno.EIO, "lost", "data.npy")  # another file, which was being read
+    assert caught.value.filename == "data.npy"

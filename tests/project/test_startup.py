@@ -3,6 +3,9 @@
 import logging
 from contextlib import nullcontext
 
+import pytest
+
+import somf
 from somf import DictionaryLearning
 from somf.kernels.cpu import jit
 from tests.helpers.processes import run_python
@@ -17,6 +20,21 @@ def test_importing_somf_does_not_import_slow_or_optional_libraries():
     slow = "('numba', 'matplotlib', 'rich', 'torch')"
     program = f"import sys, somf; print([m for m in {slow} if m in sys.modules])"
     assert run(program) == "[]"
+
+
+def test_importing_somf_is_quick_and_its_names_are_imported_when_they_are_used():
+    program = """
+import sys, somf
+print("numpy" in sys.modules, set(somf.__all__) <= set(dir(somf)))
+print(somf.plotting.__name__, somf.report.write_report.__name__, somf.NMF.__name__)
+print(somf.__version__.count("."))
+"""
+    assert run(program).split() == ["False", "True", "somf.plotting", "write_report", "NMF", "2"]
+
+
+def test_a_name_that_somf_does_not_have_is_an_error():
+    with pytest.raises(AttributeError, match="DictionaryLearnin"):
+        somf.DictionaryLearnin  # noqa: B018 (it must not be there)
 
 
 def test_a_second_process_compiles_nothing():

@@ -3,6 +3,7 @@
 import shlex
 import tomllib
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 import click
@@ -65,7 +66,8 @@ def _read(ctx: click.Context, path: str) -> str:
     parameters = _by_key(ctx.command)
     for key, value in values.items():
         if key not in parameters:
-            wrong = f"has {key!r}, which is not an option of {ctx.command.name}."
+            wrong = f"has {key!r}, which is not an option of {ctx.command.name}. "
+            wrong = (wrong + _did_you_mean(key, parameters)).rstrip()
         elif rule := _broken_rule(parameters[key], value):
             wrong = f"cannot be used: {key} must be {rule}, got {value!r}."
         else:
@@ -73,6 +75,21 @@ def _read(ctx: click.Context, path: str) -> str:
         raise click.BadParameter(f"{path!r} {wrong}", param_hint="--config")
     ctx.default_map = {str(parameters[key].name): value for key, value in values.items()}
     return path
+
+
+def _did_you_mean(key: str, parameters: Mapping[str, click.Parameter]) -> str:
+    """Return a sentence with the key that a wrong one may stand for, if there is one.
+
+    That may be the name of a parameter in Python, such as n_components for components.
+    """
+    names = {str(parameter.name): known for known, parameter in parameters.items()}
+    plain = key.replace("-", "_")
+    if plain in names:
+        return f"Did you mean {names[plain]!r}?"
+    close = get_close_matches(key, parameters, n=1) or [
+        names[name] for name in get_close_matches(plain, names, n=1)
+    ]
+    return f"Did you mean {close[0]!r}?" if close else ""
 
 
 def _by_key(command: click.Command) -> dict[str, click.Parameter]:

@@ -39,6 +39,9 @@ DEFAULT_SEED = 0
 """The default of --seed. A command that is repeated gives the same result, and can resume from its
 checkpoint."""
 
+DENSITY_HELP = " It implies --alpha auto."
+"""What the help of --density adds."""
+
 INIT_HELP = " FILE is a .npy file of atoms, or a model."
 """What the help of --init adds: an array comes from a file."""
 
@@ -69,7 +72,7 @@ def estimator_options(command: Function) -> Function:
 def _option(name: str) -> Callable[[Function], Function]:
     """Return the option for a parameter of the estimators."""
     default = str(DEFAULT_SEED) if name == "random_state" else _defaults(name)
-    more_help = INIT_HELP if name == "init" else ""
+    more_help = {"init": INIT_HELP, "code_density": DENSITY_HELP}.get(name, "")
     return option_for(name, MatrixFactorization, default, more_help + _problems_with(name))
 
 

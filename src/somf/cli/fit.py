@@ -14,6 +14,7 @@ from somf.cli.console import Console, console_options
 from somf.cli.data_options import DataOptions, data_options, weights_option
 from somf.cli.errors import naming_files
 from somf.cli.estimator import CENTER, PYTHON_ONLY, estimator_for, estimator_options
+from somf.cli.feature_names import feature_names_option, name_features
 from somf.cli.open_data import expand_patterns, open_data, open_weights
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
@@ -31,7 +32,7 @@ from somf.kernels.cpu.threads import thread_count
     "somf fit rows.npy --components 20 --density 0.1 --checkpoint rows.checkpoint -o rows.somf",
     "somf fit --config scene.somf.toml --epochs 2 -o longer.somf",
 )
-@click.argument("data", nargs=-1, callback=from_config)
+@click.argument("data", nargs=-1, type=click.Path(), callback=from_config)
 @output_option("The model file to write.", required=False)
 @click.option(
     "--validation",
@@ -42,8 +43,12 @@ from somf.kernels.cpu.threads import thread_count
 )
 @weights_option
 @click.option(
-    "--sample-weight", metavar="FILE", help="How much each sample counts: a .npy file of numbers."
+    "--sample-weight",
+    type=click.Path(),
+    metavar="FILE",
+    help="How much each sample counts: a .npy file of numbers.",
 )
+@feature_names_option
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to continue.")
 @workers_option
 @config_option
@@ -57,6 +62,7 @@ def fit(
     validation: float | str | None,
     weights: str | None,
     sample_weight: str | None,
+    feature_names: str | None,
     state: bool,
     workers: int | None,
     config: str | None,
@@ -85,9 +91,11 @@ def fit(
     estimator = estimator_for(problem, options, console.verbose)
     toml = f"{output}.toml"
     inputs = [*_input_files(data, validation, reading, options), weights, sample_weight]
+    inputs.append(feature_names)
     check_output(output, force=force, inputs=[*inputs, config])
     check_output(toml, force=force, inputs=inputs)  # a repeated run may replace its own file
     source, held_out = open_data(data, reading), _open_validation(validation, reading)
+    name_features(source, feature_names)
     is_first = rank_of_launch() == 0
     if is_first:
         _warn_of_few_samples(source, estimator)
@@ -110,6 +118,7 @@ def fit(
         "validation": validation,
         "weights": weights,
         "sample_weight": sample_weight,
+        "feature_names": feature_names,
         "state": state or None,
         "problem": problem,
     }

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import norm as sparse_norm
 
 from somf.cli.command import command
-from somf.cli.console import Console, console_options
+from somf.cli.console import Console, console_options, escape_control_characters
 from somf.cli.data_options import (
     DataOptions,
     allow_external_option,
@@ -16,11 +16,13 @@ from somf.cli.data_options import (
     raw_dtype_option,
     raw_shape_option,
 )
+from somf.cli.folders import check_folders
 from somf.cli.open_data import PATCH_HINT, RAW_HINT, open_data
 from somf.cli.options import with_options
-from somf.data import CsrSource, Source
+from somf.data import Channels, CsrSource, Source
 from somf.data.formats.kinds import IMAGES, MATRICES, STORED, kind_of
 from somf.data.formats.npy import map_npy
+from somf.data.images.file_channels import channels_of_file
 from somf.data.images.files import (
     READERS,
     declared_no_data,
@@ -31,11 +33,18 @@ from somf.data.images.files import (
 from somf.errors import DamagedFileError, FileRequestError, MissingFileError, SeveralDatasetsError
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
+from somf.inference.largest import largest_features
 from somf.persistence import modelfile
 from somf.typing import Array, Rows
 
 DATA = (*MATRICES, *IMAGES)
 """Endings of files with data. All other files are models and checkpoints."""
+
+N_TERMS = 8
+"""How many names of features are shown."""
+
+N_ATOMS = 20
+"""How many atoms are shown with the names of their features."""
 
 N_SAMPLES = 32
 """How many samples the mean norm is computed on. The norm is the scale of alpha."""
@@ -45,7 +54,7 @@ N_SAMPLES = 32
     "somf info scene.npy",
     "somf info scene.somf --json",
 )
-@click.argument("file")
+@click.argument("file", type=click.Path())
 @console_options
 @with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
 def info(file: str, console: Console, **options: Any) -> None:
@@ -56,13 +65,47 @@ def info(file: str, console: Console, **options: Any) -> None:
     """
     if not os.path.exists(file):
         raise MissingFileError(f"There is no file {file!r}.")
+    check_folders([file])
     kind = kind_of(file)
     try:
-        console.print_facts(_facts(file, kind, options))
+        facts = _facts(file, kind, options)
+        terms = None if console.as_json else facts.pop("top_features", None)
+        console.print_facts(facts)
+        if terms:
+            _print_terms(console, terms)
     except SeveralDatasetsError as error:
         allow = bool(options["allow_external"])
         rows = [_dataset(file, kind, name, allow) for name in error.names]
         console.print_table({"what": "several datasets: choose one with --dataset"}, rows)
+
+
+def _print_terms(console: Console, terms: list[list[str]]) -> None:
+    """Print the features of largest weight, a line for each of the first atoms."""
+    console.print("\nfeatures of largest weight")
+    for j, names in enumerate(terms[:N_ATOMS]):
+        shown = ", ".join(escape_control_characters(name) for name in names)
+        console.print(f"  atom {j:<4} {shown}")
+    if len(terms) > N_ATOMS:
+        console.print(f"  and {len(terms) - N_ATOMS:,} more atoms: --json shows all")
+
+
+def _top_features(model: MatrixFactorization) -> list[list[str]] | None:
+    """Return the names of the features of largest weight of every atom, if they have names."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is None or getattr(model, "channels_", None) is not None:
+        return None
+    return [[str(names[i]) for i in largest_features(atom, N_TERMS)] for atom in model.components_]
+
+
+def _channels(channels: Channels | None) -> str | None:
+    """Return channels in words."""
+    if channels is None:
+        return None
+    if channels.values is None:
+        more = ", …" if len(channels) > N_TERMS else ""
+        return f"{len(channels)}: {', '.join(channels.texts[:N_TERMS])}{more}"
+    low, high = min(channels.values), max(channels.values)
+    return f"{len(channels)}, {channels.label} {low:.5g} to {high:.5g} {channels.unit}".rstrip()
 
 
 def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -106,6 +149,7 @@ def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> d
         "dtype": image.dtype.name,
         "bytes": _bytes(path),
         "no_data": no_data,
+        "channels": _channels(channels_of_file(path, dataset, image.shape)),
     }
 
 
@@ -126,7 +170,14 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
         "bytes": _bytes(path),
         "density": source.X.nnz / (n * p) if isinstance(source, CsrSource) else None,
         "norm_of_a_sample": float(_norms(some).mean()),
+        "feature_names": _channels(_named(source)),
     }
+
+
+def _named(source: Source) -> Channels | None:
+    """Return what is known of the features of a matrix."""
+    names = source.feature_names
+    return source.channels or (None if names is None else Channels(names=tuple(names)))
 
 
 def _norms(rows: Rows) -> Array:
@@ -156,7 +207,7 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         for name, value in modelfile.plain(model.get_params(deep=False)).items()
         if value != type(model)().get_params(deep=False)[name] and name not in ("callbacks", "init")
     }
-    seconds = history.get("compute_seconds", [None])
+    seconds = modelfile.seconds_of(path) or history.get("compute_seconds", [None])[-1]
     return {
         "what": "a checkpoint" if modelfile.is_checkpoint(path) else "a model",
         "problem": type(model).__name__,
@@ -165,12 +216,14 @@ def _model(path: str, model: MatrixFactorization) -> dict[str, Any]:
         "dtype": model.components_.dtype.name,
         "alpha": model.alpha_,
         "patches": _patches(model),
+        "channels": _channels(getattr(model, "channels_", None)),
         "parameters": changed,
         "iterations": model.n_iter_,
         "samples_seen": model.n_samples_seen_,
-        "seconds": seconds[-1],
+        "seconds": seconds,
         "initial_objective": objective[0] if objective else None,
         "objective": objective[-1] if objective else None,
         "has_state": model.has_state,
         "written_by_somf": modelfile.version_of(path),
+        "top_features": _top_features(model),
     }

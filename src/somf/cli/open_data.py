@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from somf.cli.data_options import DataOptions
+from somf.cli.folders import check_folders
 from somf.cli.options import flag_of
 from somf.cli.values import NONE
 from somf.data import ImagePatches, Source, open_source
@@ -31,8 +32,13 @@ MATRIX_OPTIONS = ("raw_shape", "raw_dtype", "transposed")
 
 
 def expand_patterns(paths: Sequence[str]) -> list[str]:
-    """Return the files that patterns match; a name that matches no file is kept as it is."""
-    return [name for path in paths for name in files_matching(path) or [path]]
+    """Return the files that patterns match; a name that matches no file is kept as it is.
+
+    A folder that is not data is an error.
+    """
+    found = [name for path in paths for name in files_matching(path) or [path]]
+    check_folders(found)
+    return found
 
 
 def open_data(

@@ -1,6 +1,7 @@
 """What samples must be: a matrix of real, finite numbers, not empty, nothing masked."""
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,9 @@ def check_not_empty(shape: tuple[int, int]) -> None:
             )
 
 
-def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
+def check_finite(
+    X: Any, entries: Array, ids: Ints, name: str, name_of: Callable[[int], str | None]
+) -> None:
     """Raise NotFiniteError, with the row, if an entry of a minibatch is NaN or infinite.
 
     Parameters
@@ -88,6 +91,8 @@ def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
         The samples of the minibatch.
     name : str
         What the user calls the data.
+    name_of : callable
+        Returns the name of the feature in a column, if it has one.
     """
     # Usually this is one pass over the entries: their sum is finite unless one of them is not, or
     # the sum overflows.
@@ -96,13 +101,17 @@ def check_finite(X: Any, entries: Array, ids: Ints, name: str) -> None:
     if np.isfinite(total) or np.isfinite(entries).all():
         return
     if isinstance(X, np.ndarray):
-        position, bad = np.argwhere(~np.isfinite(X))[0][0], X[~np.isfinite(X)][0]
+        position, column = np.argwhere(~np.isfinite(X))[0]
+        bad = X[position, column]
     else:
         entry = np.flatnonzero(~np.isfinite(entries))[0]
-        position, bad = np.searchsorted(X.indptr, entry, side="right") - 1, entries[entry]
+        position, column = np.searchsorted(X.indptr, entry, side="right") - 1, X.indices[entry]
+        bad = entries[entry]
     what, row = "NaN" if np.isnan(bad) else "infinity", int(ids[position])
+    feature = name_of(int(column))
+    where = f"row {row}" if feature is None else f"row {row}, feature {feature!r},"
     raise NotFiniteError(
-        f"{name} must be finite, got {what} in row {row} as {entries.dtype}. "
+        f"{name} must be finite, got {what} in {where} as {entries.dtype}. "
         "Remove or impute such entries first.",
         name,
         row,

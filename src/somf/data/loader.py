@@ -218,9 +218,15 @@ class Loader:
         return sparse.tocsc()
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
-        check_finite(X, entries, ids, self.name)
+        check_finite(X, entries, ids, self.name, self._name_of)
         if self.non_negative:
             self._warn_if_negative(bool(entries.min(initial=0) < 0))
+
+    def _name_of(self, column: int) -> str | None:
+        """Return the name of the feature in a column, if it has one."""
+        names = self.source.feature_names
+        feature = column if self.permutation is None else self.permutation[column]
+        return None if names is None else names[feature]
 
     def _warn_if_negative(self, is_negative: bool) -> None:
         if self.non_negative and is_negative:

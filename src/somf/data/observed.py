@@ -78,7 +78,7 @@ class ObservedSource(Source):
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
         self.reads_in_parallel = source.reads_in_parallel
         self.files = source.files + (() if weights is None else weights.files)
-        self.feature_names = source.feature_names
+        self.feature_names, self.channels = source.feature_names, source.channels
         self.known_share = 1.0 if missing == "error" else self._known_share()
         if weights is None and not source.is_sparse:
             self.base_weight = int(self.known_share >= 0.5)

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from somf.data.channels import Channels
 from somf.data.checks import check_rows
 from somf.typing import Array, Ints, Rows
 
@@ -43,6 +44,9 @@ class Source(ABC):
         The files that hold the samples, where they are known.
     feature_names : sequence of str, optional
         The names of the p features, in order, if what holds the samples has names for them.
+    channels : Channels, optional
+        What the features of a spectrum are, or the channels of a pixel where samples are patches:
+        wavelengths with their unit, or names.
     """
 
     shape: tuple[int, int]
@@ -54,6 +58,7 @@ class Source(ABC):
     reads_in_parallel: bool = False
     files: tuple[str, ...] = ()
     feature_names: Sequence[str] | None = None
+    channels: Channels | None = None
 
     @property
     def entries_per_row(self) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from somf.data import Source
 from somf.distributed import Communicator
-from somf.inference.coding import CodedChunk, Coder, LearnedDictionary
+from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, Pursuit
 from somf.training.callbacks import Progress
 from somf.training.progress_bar import progress_bar
 from somf.training.signals import prompt_signals
@@ -25,6 +25,7 @@ def coding(
     *,
     entries_per_row: int = 0,
     verbose: int = 0,
+    pursuit: Pursuit | None = None,
 ) -> Iterator[tuple[Coder, Iterator[CodedChunk]]]:
     """Give a coder, and samples of a source coded by it, a chunk at a time.
 
@@ -40,12 +41,14 @@ def coding(
         Entries that the caller is going to hold for every sample, besides its code.
     verbose : int
         1 shows a progress bar.
+    pursuit : Pursuit, optional
+        If given, codes are those of a pursuit.
     """
     ids = np.arange(source.shape[0]) if ids is None else ids
     progress = Progress(n_samples_planned=len(ids))
     with ExitStack() as stack:
         stack.enter_context(prompt_signals())
-        coder = stack.enter_context(learned.coder(tol))
+        coder = stack.enter_context(learned.coder(tol, pursuit))
         loader = learned.loader(source)
         show = stack.enter_context(progress_bar()) if verbose else None
         begin = perf_counter()

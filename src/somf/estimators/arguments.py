@@ -1,10 +1,12 @@
 """Checks of what methods are given beside the samples: weights and ids."""
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 
 from somf.errors import ParameterError, ParameterTypeError
+from somf.inference.coding import Pursuit
 from somf.typing import Array, Ints
 
 LEAST_WEIGHT = 1e-10
@@ -28,6 +30,27 @@ def check_weights(sample_weight: Any, n_samples: int) -> Array | None:
         got = f"from {used.min():g} to {used.max():g}"
         raise ParameterError("sample_weight", rule, sample_weight, got=got)
     return weights
+
+
+def check_pursuit(max_atoms: Any, max_error: Any, n_components: int) -> Pursuit | None:
+    """Return how codes are pursued, after a check; None if they follow from the penalty.
+
+    Parameters
+    ----------
+    max_atoms : int or None
+    max_error : float or None
+        Either is without a limit if it is None, unless both are.
+    n_components : int
+    """
+    if max_atoms is None and max_error is None:
+        return None
+    is_count = isinstance(max_atoms, Integral) and int(max_atoms) >= 1
+    if max_atoms is not None and not is_count:
+        raise ParameterError("max_atoms", "be an integer of at least 1", max_atoms)
+    if max_error is not None and not (isinstance(max_error, Real) and float(max_error) >= 0):
+        raise ParameterError("max_error", "be a number of at least 0", max_error)
+    count = n_components if max_atoms is None else min(int(max_atoms), n_components)
+    return Pursuit(count, 0.0 if max_error is None else float(max_error))
 
 
 def check_ids(sample_ids: Any, n_samples: int) -> Ints:

@@ -11,15 +11,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
-from somf.data import ObservedSource, Offsets, Source
+from somf.data import Channels, ObservedSource, Offsets, Source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import DataError, MissingStateError, ParameterError
+from somf.errors import MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
-from somf.estimators.arguments import check_ids, check_weights
+from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
     AlphaPer,
     Center,
@@ -32,12 +32,19 @@ from somf.estimators.config import (
     check_params,
     check_tolerance,
 )
-from somf.estimators.opening import for_source, geometry_of, open_samples
+from somf.estimators.opening import (
+    adopt_features,
+    check_features,
+    for_source,
+    geometry_of,
+    open_samples,
+)
 from somf.estimators.parameters import describe_parameters
 from somf.inference.coding import (
     CodedChunk,
     Coder,
     LearnedDictionary,
+    Pursuit,
     mean_objective,
     with_weights,
 )
@@ -88,6 +95,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     alpha_: float
     offsets_: Array
     patches_: dict[str, Any]
+    channels_: Channels
     provenance_: dict[str, str]
     patch_shape_: tuple[int, ...]
 
@@ -218,14 +226,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         own_rows: bool,
         sample_weight: Array | None,
     ) -> Self:
-        validate_data(named := BaseEstimator(), X, skip_check_array=True)  # checks names early
+        adopt_features(named := BaseEstimator(), X, source)  # checks names early
         config = for_source(config, source)
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
         identify = partial(self._identity, source, validation, seed, names, sample_weight)
         learned = fitting.fit(
             config, source, validation, seed, identify, communicator, own_rows, sample_weight
         )
-        validate_data(self, X, skip_check_array=True)
+        adopt_features(self, X, source)
         self._adopt(learned.config, learned.state, learned.history)
         self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
@@ -258,6 +266,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             seed=seed if isinstance(self.random_state, Integral) else None,
             feature_names=names,
             patches=geometry_of(source),
+            channels=source.channels,
             data=data,
             validation=fingerprint(validation),
             files={"X": file_stamp(source), "validation": file_stamp(validation)},
@@ -302,7 +311,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         counts = check_weights(sample_weight, source.shape[0])
         config = for_source(config, source)
         if hasattr(self, "components_"):
-            self._check_features(X)
+            check_features(self, X)
             self._check_can_continue(config)
             if config.has_weights != self._fitted_config.has_weights:
                 rule = "be given in all calls or in none, unless missing is 'nan' or 'absent'"
@@ -313,7 +322,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         def adopt(config: TrainingConfig, state: State) -> None:
             if is_first:
-                validate_data(self, X, skip_check_array=True)
+                adopt_features(self, X, source)
                 self._adopt_geometry(geometry_of(source))
             self._adopt(config, state, getattr(self, "history_", {}))
 
@@ -414,6 +423,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X: Any,
         out: Any = None,
         *,
+        max_atoms: int | None = None,
+        max_error: float | None = None,
         weights: Any = None,
         sparse: bool = False,
         ranks: Ranks = "off",
@@ -427,6 +438,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Where to write the codes: an array, a memory map, anything else that takes slices of
             rows; or a file, ``.npy`` or ``.zarr`` (``.npz`` for sparse codes), which must not exist
             yet, and appears under its name when it is complete.
+        max_atoms : int, optional
+            If given, or `max_error`, codes are those of orthogonal matching pursuit, and `alpha`
+            does not count: atoms are added one by one, up to this number for a sample.
+        max_error : float, optional
+            No more atoms are added once ‖x − Dα‖ is not larger, such as 1.1 σ √p for samples with
+            noise of standard deviation σ.
         weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
                 optional
             How much each entry of X counts; see `fit`.
@@ -440,17 +457,22 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         codes : ndarray or csr_array of shape (n_samples, n_components)
-            Solved to a relative duality gap of 1e-6, or to the limits of the floating type. What
-            was given as `out`, or, for a file, the memory map or Zarr array that it is.
+            Solved to a relative duality gap of 1e-6, or to the limits of the floating type; or
+            those of the pursuit. What was given as `out`, or, for a file, the memory map or Zarr
+            array that it is.
         """
         source = self._source(X, weights)
+        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
+        if pursuit is not None and self._config().penalty.positive:
+            rule = "not be given, nor max_error, for non-negative codes"
+            raise ParameterError("max_atoms", rule, max_atoms)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
         own = np.arange(*edges[communicator.rank : communicator.rank + 2])
         with (
             communicator.reporting(),
-            self._coding(source, CODE_TOL, own) as (_, chunks),
+            self._coding(source, CODE_TOL, own, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
@@ -628,20 +650,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Return samples for a fitted model as a source, their features checked."""
         check_is_fitted(self)
         source, X = self._opened(X, weights)
-        self._check_features(X)
+        check_features(self, X)
         if isinstance(source, ObservedSource) and hasattr(self, "offsets_"):
             source.offsets = Offsets(self.offsets_)
         return source
-
-    def _check_features(self, X: Any) -> None:
-        """Raise ValueError unless X has the features of the fit; a source has no names of them."""
-        if not isinstance(X, Source):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        elif X.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
 
     @contextmanager
     def _coding_on_ranks(
@@ -656,7 +668,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 yield coder, chunks, communicator, None if counts is None else counts[own]
 
     def _coding(
-        self, source: Source, tol: float, ids: Ints | None = None, entries_per_row: int = 0
+        self,
+        source: Source,
+        tol: float,
+        ids: Ints | None = None,
+        entries_per_row: int = 0,
+        pursuit: Pursuit | None = None,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
         """Give a coder, and samples of a source coded by it; see `coding`."""
         config = self._config()
@@ -676,6 +693,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             ids,
             entries_per_row=entries_per_row,
             verbose=config.verbose,
+            pursuit=pursuit,
         )
 
     # Keeping what was learned
@@ -715,6 +733,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 history=self.history_,
                 feature_names=getattr(self, "feature_names_in_", None),
                 patches=getattr(self, "patches_", None),
+                channels=getattr(self, "channels_", None),
                 alpha=self.alpha_,
                 n_iter=self.n_iter_,
                 n_samples_seen=self.n_samples_seen_,

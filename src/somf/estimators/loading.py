@@ -80,6 +80,8 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
     estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:
         estimator.feature_names_in_ = model.feature_names
+    if model.channels is not None:
+        estimator.channels_ = model.channels
     estimator._adopt_geometry(model.patches)
     estimator._adopt_offsets(model.offsets)
     if (model.offsets is not None) != config.is_centred:

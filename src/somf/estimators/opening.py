@@ -3,8 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+from sklearn.utils.validation import validate_data
+
 from somf.data import ImagePatches, ObservedSource, Source, as_source
-from somf.errors import ParameterError
+from somf.data.sources.frames import is_frame
+from somf.errors import DataError, ParameterError
 from somf.training.config import TrainingConfig
 
 
@@ -22,7 +26,8 @@ def open_samples(X: Any, weights: Any, missing: str, center: str) -> tuple[Sourc
         The parameters of the estimator.
     """
     source = as_source(X)
-    checked = X if hasattr(X, "shape") else source
+    is_named = source.feature_names is not None and not is_frame(X)  # unknown to scikit-learn
+    checked = X if hasattr(X, "shape") and not is_named else source
     if missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
         rule = "be 'nan' for patches with no_data='missing'"
         raise ParameterError("missing", rule, missing, "Entries without data are unknown.")
@@ -42,6 +47,45 @@ def for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
             raise ParameterError("alpha_per", rule, "entry", hint)
         return replace(config, has_weights=False)
     return replace(config, has_weights=True, base_weight=source.base_weight)
+
+
+def adopt_features(estimator: Any, X: Any, source: Source) -> None:
+    """Let an estimator know the number of features, and their names and channels, if any.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X, source
+        What `open_samples` returns.
+    """
+    validate_data(estimator, X, skip_check_array=True)
+    if isinstance(X, Source) and source.feature_names is not None:
+        estimator.feature_names_in_ = np.array(source.feature_names, dtype=object)
+    if source.channels is not None:
+        estimator.channels_ = source.channels
+    elif hasattr(estimator, "channels_"):
+        del estimator.channels_  # they are those of an earlier fit
+
+
+def check_features(estimator: Any, X: Any) -> None:
+    """Raise ValueError unless X has the features of the fit, in number and, if known, in name."""
+    if not isinstance(X, Source):
+        validate_data(estimator, X, reset=False, skip_check_array=True)
+        return
+    if X.shape[1] != estimator.n_features_in_:
+        raise DataError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    expected = getattr(estimator, "feature_names_in_", None)
+    if expected is None or X.feature_names is None:
+        return
+    for i, (wanted, found) in enumerate(zip(expected, X.feature_names, strict=True)):
+        if wanted != found:
+            raise DataError(
+                f"Feature {i} of X must be {wanted!r} as in the fit, got {found!r}. Give X the "
+                "features of the fit, in the same order."
+            )
 
 
 def geometry_of(source: Source) -> dict[str, Any] | None:

@@ -129,7 +129,11 @@ patch_shape_ : tuple of int
 n_features_in_ : int
     Number of features, p.
 feature_names_in_ : ndarray of str
-    Where X is a data frame.
+    The names of the features, where X has some: a data frame, an array of xarray, or a file with
+    names.
+channels_ : somf.data.Channels
+    What the features of spectra are, or the channels of patches, where it is known: wavelengths
+    with their unit, or names.
 n_iter_ : int
     Number of iterations.
 n_samples_seen_ : int

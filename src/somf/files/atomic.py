@@ -1,5 +1,6 @@
 """Atomic writes: a file gets its name only when it is complete."""
 
+import errno
 import os
 import secrets
 import shutil
@@ -11,6 +12,9 @@ from somf.files.locking import HAS_LOCKS, try_to_lock
 
 RANDOM_BYTES = 4
 """Random bytes in the name of a temporary file, two characters each."""
+
+WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of the system that only a write has: a full disk, a quota, a limit of file sizes."""
 
 SUFFIX = ".part"
 """How the name of a temporary file ends."""
@@ -60,14 +64,24 @@ def atomic_write(
             if previous is not None and os.path.exists(target):
                 _keep(target, os.fspath(previous))
             os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         _remove(temporary)
+        if isinstance(error, OSError):
+            _name_target(error, temporary, target)
         raise
     finally:
         if handle is not None:
             os.close(handle)
     if fsync and os.name == "posix":  # other systems cannot open a folder
         _sync(os.path.dirname(target) or ".", os.O_RDONLY)
+
+
+def _name_target(error: OSError, temporary: str, target: str) -> None:
+    """Let an error name the file that was asked for, rather than the temporary one."""
+    if isinstance(error.filename, str) and error.filename.startswith(temporary):
+        error.filename = target + error.filename.removeprefix(temporary)
+    elif error.filename is None and error.errno in WRITE_ERRORS:
+        error.filename = target
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

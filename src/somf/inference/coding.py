@@ -21,6 +21,22 @@ from somf.typing import Array, Ints
 
 
 @dataclass(frozen=True)
+class Pursuit:
+    """Codes by orthogonal matching pursuit, rather than by a penalty.
+
+    Attributes
+    ----------
+    max_atoms : int
+        Atoms of a sample, at most.
+    max_error : float
+        No more atoms are added once ‖x − Dα‖ is not larger.
+    """
+
+    max_atoms: int
+    max_error: float
+
+
+@dataclass(frozen=True)
 class CodedChunk:
     """Some samples and their codes.
 
@@ -50,6 +66,8 @@ class Coder:
     tol : float
         Codes are solved to a duality gap of at most `tol` times their objective, or to the
         resolution of the floating type.
+    pursuit : Pursuit, optional
+        If given, codes are those of a pursuit; the penalty does not count.
     atom_alpha : float
         ρ: every known entry adds ρ‖d_f‖², with the row d_f of D, to the objective of its sample.
     per_entry : bool
@@ -62,11 +80,12 @@ class Coder:
         D: Array,
         penalty: CodePenalty,
         tol: float,
+        pursuit: Pursuit | None = None,
         atom_alpha: float = 0.0,
         per_entry: bool = False,
     ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
-        self.atom_alpha, self.per_entry = atom_alpha, per_entry
+        self.pursuit, self.atom_alpha, self.per_entry = pursuit, atom_alpha, per_entry
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -81,16 +100,19 @@ class Coder:
         -------
         code : ndarray of shape (b, k)
         objective : ndarray of shape (b,)
-            ½‖x − Dα‖² + λΩ(α) of every sample.
+            ½‖x − Dα‖² + λΩ(α) of every sample; without the penalty, those of a pursuit.
 
         Raises
         ------
         ScaleError
             If an objective overflows.
         """
+        divides = self.per_entry and self.pursuit is None
         grams, beta, sq_norm = quadratics(
-            self.kernels, X, self.D, self.rows, lambda: self.G[None], self.per_entry
+            self.kernels, X, self.D, self.rows, lambda: self.G[None], divides
         )
+        if self.pursuit is not None:
+            return self._pursued(self.pursuit, *map(to_host, (grams, beta, sq_norm)))
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
         objective, gap = self.kernels.solve_codes(
             grams, beta, sq_norm, self.penalty, self.tol, code
@@ -115,6 +137,18 @@ class Coder:
             costs = atom_costs(self.kernels, X, self.D, self.atom_alpha)
             objective = objective + to_host(costs)
         return code, objective
+
+    def _pursued(
+        self, pursuit: Pursuit, grams: Array, beta: Array, sq_norm: Array
+    ) -> tuple[Array, Array]:
+        """Return codes of a pursuit, and half of the squared errors; the host computes them."""
+        from somf.kernels.cpu.pursuit import pursue  # Numba is slow to import
+
+        code = pursue(grams, beta, sq_norm, pursuit.max_atoms, pursuit.max_error)
+        # At a least squares solution ‖x − Dα‖² = ‖x‖² − αᵀβ.
+        squares = np.maximum(sq_norm - (code * beta).sum(axis=1), 0)
+        on_device: Any = self.kernels.to_device(code)
+        return on_device, squares / 2
 
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
@@ -167,12 +201,12 @@ class LearnedDictionary:
     per_entry: bool = False
 
     @contextmanager
-    def coder(self, tol: float) -> Iterator[Coder]:
+    def coder(self, tol: float, pursuit: Pursuit | None = None) -> Iterator[Coder]:
         """Give a coder, with all threads and the memory of the device, while the context lasts."""
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol, self.atom_alpha, self.per_entry)
+            yield Coder(kernels, D, self.penalty, tol, pursuit, self.atom_alpha, self.per_entry)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""

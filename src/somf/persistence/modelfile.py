@@ -13,6 +13,7 @@ import numpy as np
 
 from somf.algorithm.state import State
 from somf.algorithm.state_check import MOST_COUNTED
+from somf.data.channels import Channels
 from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
@@ -67,6 +68,8 @@ class Model:
     n_iter, n_samples_seen : int
     offsets : ndarray of shape (p,), optional
         What is subtracted from every feature.
+    channels : Channels, optional
+        What the features of spectra are, or the channels of patches.
     provenance : dict of str, optional
         See `somf.persistence.provenance.provenance_of`.
     fit : dict, optional
@@ -83,6 +86,7 @@ class Model:
     n_iter: int
     n_samples_seen: int
     offsets: Array | None = None
+    channels: Channels | None = None
     provenance: dict[str, str] | None = None
     fit: dict[str, Any] | None = None
 
@@ -134,6 +138,7 @@ def save(
         "history": model.history,
         "feature_names": None if model.feature_names is None else list(model.feature_names),
         "patches": model.patches,
+        "channels": None if model.channels is None else model.channels.fields(),
         "alpha": model.alpha,
         "n_iter": model.n_iter,
         "n_samples_seen": model.n_samples_seen,
@@ -171,6 +176,7 @@ def load(path: str | os.PathLike[str]) -> Model:
             n_iter=_count(fields["n_iter"]),
             n_samples_seen=_count(fields["n_samples_seen"]),
             offsets=_offsets(tensors, learned, atoms.shape[1]),
+            channels=_channels(fields.get("channels"), atoms.shape[1]),
             provenance=checked_provenance(fields.get("provenance")),
             fit=fields.get("fit"),
         )
@@ -182,6 +188,14 @@ def version_of(path: str | os.PathLike[str]) -> str | None:
     with refuse_malformed(path):
         found = json.loads(text).get("version")
         return None if found is None else str(found)
+
+
+def seconds_of(path: str | os.PathLike[str]) -> float | None:
+    """Return how long the fit of a checkpoint has computed; a model has it in its history."""
+    text = tensorfile.read_text(path)
+    with refuse_malformed(path):
+        fit = json.loads(text).get("fit")
+        return None if fit is None else float(fit["compute_seconds"])
 
 
 def is_checkpoint(path: str | os.PathLike[str]) -> bool:
@@ -290,6 +304,16 @@ def _image(given: dict[str, Any], n_axes: int) -> dict[str, Any]:
         "dtype": np.dtype(str(given["dtype"])).name,
         **{name: _word(given.get(name)) for name in ("path", "dataset", "mask")},
     }
+
+
+def _channels(given: Any, n_features: int) -> Channels | None:
+    """Return channels, which a file need not have, or raise ValueError."""
+    if given is None:
+        return None
+    channels = Channels.restore(given)
+    if len(channels) == 0 or n_features % len(channels):
+        raise ValueError("its channels are not those of its components")
+    return channels
 
 
 def _word(value: Any) -> str | None:

@@ -206,6 +206,7 @@ class CheckpointManager:
             history=progress.history,
             feature_names=self.identity.feature_names,
             patches=self.identity.patches,
+            channels=self.identity.channels,
             alpha=contents.alpha,
             n_iter=state.n_iter,
             n_samples_seen=state.n_samples_seen,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from somf.data import Source, as_source
+from somf.data.channels import Channels
 from somf.data.order import buffered_chunks
 from somf.persistence import modelfile
 from somf.persistence.modelfile import Model
@@ -57,6 +58,8 @@ class FitIdentity:
     patches : dict or None
         How the samples are cut out of an image. It is stored, but not compared: the fingerprint of
         the data tells all that matters.
+    channels : Channels or None
+        What the channels of samples are. It is stored, but not compared.
     data : dict
         The fingerprint of the data.
     validation : dict, float or None
@@ -71,6 +74,7 @@ class FitIdentity:
     seed: int | None
     feature_names: Array | None
     patches: dict[str, Any] | None
+    channels: Channels | None
     data: dict[str, Any]
     validation: Any
     files: dict[str, Any]

@@ -336,6 +336,7 @@ class Loop:
                     self.state.D,
                     config.penalty,
                     VALIDATION_TOL,
+                    None,
                     config.atom_alpha,
                     config.per_entry,
                 )

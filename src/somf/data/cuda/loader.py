@@ -203,7 +203,7 @@ class DeviceLoader(Loader):
         """Return a minibatch; raise an error for NaN or infinity, warn of negative entries."""
         if not is_finite:
             rows = X.cpu().numpy()
-            check_finite(rows, rows, ids, self.name)
+            check_finite(rows, rows, ids, self.name, self._name_of)
         if self.non_negative:
             self._warn_if_negative(bool((X < 0).any()))
         return X

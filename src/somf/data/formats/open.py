@@ -23,6 +23,10 @@ from somf.data.formats.npy import map_npy, map_raw, read_csr
 from somf.data.formats.zarr import zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.frames import frame_source, is_frame
+from somf.data.sources.labelled import data_array_source, signal_source
+from somf.data.sources.lazy import DaskSource
+from somf.data.sources.recognition import is_dask_array, is_data_array, is_signal
 from somf.data.sources.reopened import open_some
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
@@ -75,24 +79,22 @@ def as_source(X: Any) -> Source:
         check_two_dimensions(X.ndim)
         check_compressed(X)  # before SciPy converts it
         source = CsrSource(sp.csr_array(X))
+    elif is_frame(X):
+        source = frame_source(X)
+    elif is_data_array(X):
+        source = data_array_source(X)
+    elif is_signal(X):
+        source = signal_source(X)
     elif not isinstance(X, np.ndarray) and _has_slices(X):
         check_two_dimensions(len(X.shape))
-        source = SlicedSource(X)
+        source = DaskSource(X) if is_dask_array(X) else SlicedSource(X)
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         check_two_dimensions(array.ndim)
-        source = ArraySource(_numbers(X, array) if array.dtype.kind == "O" else array)
+        source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
     check_real(source.dtype)
     check_not_empty(source.shape)
     return source
-
-
-def _numbers(X: Any, array: Any) -> Array:
-    """Return objects as numbers; what pandas calls missing in its own types is NaN."""
-    if type(X).__module__.partition(".")[0] == "pandas":
-        numbers: Array = X.to_numpy(dtype=np.float64, na_value=np.nan)
-        return numbers
-    return np.asarray(array.astype(np.float64))
 
 
 def open_source(

@@ -56,7 +56,7 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
             raise FileRequestError(path, "dataset", f"not be given for the array {path!r}", name)
         check_dimensions(path, node.shape, dimensions, name)
         # Some chunks may be missing, and read as the fill value, but not nearly all of them.
-        stored = sum(size for _, size in _files_in(_folder_of(node)))
+        stored = sum(size for _, size in _files_in(folder_of(node)))
         check_claim(path, node.nbytes, stored)
         check_chunks(path, node, stored)
     return node
@@ -95,7 +95,7 @@ class ChunkFiles:
     """
 
     def __init__(self, array: Any) -> None:
-        self.array, self.folder = array, _folder_of(array)
+        self.array, self.folder = array, folder_of(array)
         is_format_3 = array.metadata.zarr_format == 3
         self.metadata = "zarr.json" if is_format_3 else ".zarray"
         sizes = getattr(array, "shards", None) or array.chunks  # a shard is one file
@@ -141,7 +141,8 @@ class ChunkFiles:
         return number
 
 
-def _folder_of(array: Any) -> str:
+def folder_of(array: Any) -> str:
+    """Return the folder of an array that is stored in files."""
     return os.path.normpath(os.path.join(str(array.store.root), str(array.path)))
 
 

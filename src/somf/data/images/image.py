@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.channels import Channels
 from somf.data.checks import is_real
+from somf.data.images.arrays import foreign_image, is_foreign
+from somf.data.images.file_channels import channels_of_file
 from somf.data.images.files import IMAGE_AXES, dimensions, files_of, open_image, shapes_in_words
 from somf.data.images.no_data import (
     MISSING,
@@ -58,6 +61,8 @@ class PatchedImage:
     no_data : float, "missing" or None
         The given value, or that of the file.
     files : tuple of str
+    channels : Channels or None
+        What is known of its channels.
     """
 
     def __init__(
@@ -74,9 +79,14 @@ class PatchedImage:
         self.path: str | None = None
         self.mask_path: str | None = None
         self.dataset = dataset
+        self.channels: Channels | None = None
         if isinstance(image, str | os.PathLike):
             self.path = os.fspath(image)
             image, declared = open_image(image, dataset, allow_external, n_axes)
+            if image.ndim > n_axes:
+                self.channels = channels_of_file(self.path, dataset, image.shape)
+        elif is_foreign(image):
+            image, declared, self.channels = foreign_image(image, n_axes)
         _check_image(image, n_axes)
         self.no_data = checked_no_data(declared if no_data is None else no_data)
         self.image, has_data = _unmasked(image)

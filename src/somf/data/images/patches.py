@@ -144,6 +144,7 @@ class ImagePatches(Source):
         self.is_in_memory = all(part.is_in_memory for part in self._parts)
         self.reads_in_parallel = self.is_in_memory or CAN_PREFETCH
         self.files = tuple(file for part in self._parts for file in part.files)
+        self.channels = next((part.channels for part in self._parts if part.channels), None)
         values = [part.no_data for part in self._parts if part.no_data is not None]
         self.geometry = {
             "patch_size": size,

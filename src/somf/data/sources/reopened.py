@@ -118,7 +118,7 @@ class ReopenedSource(Source):
         self.shape, self.dtype, self.chunk_starts = source.shape, source.dtype, source.chunk_starts
         self.supports_partial_chunks = source.supports_partial_chunks
         self.is_sparse, self.reads_in_parallel = source.is_sparse, source.reads_in_parallel
-        self.feature_names = source.feature_names
+        self.feature_names, self.channels = source.feature_names, source.channels
         sources.put(path, source)
 
     def rows(self, ids: Ints) -> Rows:

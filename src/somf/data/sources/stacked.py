@@ -37,6 +37,7 @@ class StackedSource(Source):
                 )
         self.parts = parts
         self.feature_names = _common_names(parts, names)
+        self.channels = next((part.channels for part in parts if part.channels), None)
         self.files = tuple(file for part in parts for file in part.files)
         self.starts = np.cumsum([0, *(part.shape[0] for part in parts)])
         self.shape = (int(self.starts[-1]), parts[0].shape[1])
