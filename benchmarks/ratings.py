@@ -30,14 +30,14 @@ RATINGS_SHAPE = (6040, 3952)
 NOISE = 0.85
 """Standard deviation of the noise of planted ratings."""
 
-RIDGES = (0.06, 0.08, 0.1, 0.12)
+RIDGES = (0.04, 0.06, 0.08, 0.1, 0.12)
 """Values of λ to choose from."""
 
 SCALE = 1e4
 """Codes are larger by its root than the factors of alternating least squares, and atoms smaller:
 so these are inside of the ball. Only the product of both penalties counts."""
 
-N_EPOCHS, N_SWEEPS = 3, 10
+N_EPOCHS, N_SWEEPS = 4, 10
 """Passes over the ratings of somf, and of alternating least squares."""
 
 

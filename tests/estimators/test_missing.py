@@ -20,6 +20,9 @@ PROBLEMS = {
     "NMF": (NMF, {"alpha": 0.01, "init": "samples"}),
     "elastic nets": (MatrixFactorization, {"alpha": 0.05, "l1_ratio": 0.5, "atom_l1_ratio": 0.4}),
 }
+RIDGE = {"alpha": 0.01, "atom_alpha": 0.5, "l1_ratio": 0.0, "surrogate": "incremental"}
+"""Both factors have squared penalties."""
+
 EACH_PROBLEM = pytest.mark.parametrize(("kind", "params"), PROBLEMS.values(), ids=PROBLEMS)
 
 
@@ -202,6 +205,14 @@ def test_two_copies_of_a_sample_count_like_one_of_weight_two(X, kind, params, mi
     assert two.stationarity_gap(Y, sample_weight=counts) == pytest.approx(gap, abs=1e-12)
 
 
+def test_offsets_count_two_copies_of_a_sample_like_one_of_weight_two(X):
+    Y, counts = holes(X, 0.2)[0], np.random.default_rng(0).integers(1, 3, len(X))
+    settings = {"missing": "nan", "center": "both", "n_epochs": 1, "random_state": 0}
+    one = DictionaryLearning(2, **settings).fit(Y, sample_weight=counts)
+    two = DictionaryLearning(2, **settings).fit(np.repeat(Y, counts, axis=0))
+    np.testing.assert_allclose(one.offsets_, two.offsets_)
+
+
 @pytest.mark.parametrize("share", [0.2, 0.7])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 def test_a_fit_that_was_cut_off_resumes_bit_by_bit(X, tmp_path, share, surrogate):
@@ -250,6 +261,20 @@ def test_a_gpu_and_the_cpu_learn_the_same_from_what_is_known(X, share):
         for device in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(found[1], found[0], atol=1e-9)
+
+
+@NEEDS_CUDA
+@pytest.mark.parametrize("missing", ["error", "nan"])
+def test_a_gpu_and_the_cpu_have_the_same_penalties(X, missing):
+    Y = holes(X[:12, :8], 0.7)[0] if missing == "nan" else X[:12, :8]
+    params = RIDGE | {"batch_size": 6, "n_epochs": 2, "reduction": 1, "random_state": 0}
+    params |= {"missing": missing, "alpha_per": "entry" if missing == "nan" else "sample"}
+    cpu, gpu = (
+        MatrixFactorization(2, device=device, **params).fit(Y) for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(gpu.components_, cpu.components_, atol=1e-9)
+    assert gpu.objective(Y) == pytest.approx(cpu.objective(Y))
+    assert gpu.stationarity_gap(Y) == pytest.approx(cpu.stationarity_gap(Y), rel=1e-6)
 
 
 def test_single_precision_stays(X):
@@ -448,10 +473,6 @@ def test_what_pandas_calls_missing_is_unknown(X):
     np.testing.assert_array_equal(model.components_, same.components_)
     with pytest.raises(NotFiniteError, match="NaN"):
         DictionaryLearning(K).fit(frame)
-
-
-RIDGE = {"alpha": 0.01, "atom_alpha": 0.5, "l1_ratio": 0.0, "surrogate": "incremental"}
-"""Both factors have squared penalties."""
 
 
 def als_objective(X, known, codes, D, weight):
