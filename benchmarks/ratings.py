@@ -37,7 +37,7 @@ SCALE = 1e4
 """Codes are larger by its root than the factors of alternating least squares, and atoms smaller:
 so these are inside of the ball. Only the product of both penalties counts."""
 
-N_EPOCHS, N_SWEEPS = 4, 10
+N_EPOCHS, N_SWEEPS = 3, 10
 """Passes over the ratings of somf, and of alternating least squares."""
 
 

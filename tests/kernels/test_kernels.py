@@ -265,8 +265,9 @@ def test_the_fast_update_by_feature_equals_the_plain_loop(fast, mu, positive, ba
     budget = np.random.default_rng(2).random(k).astype(dtype)
     D = ball.normalise(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
     plain, quick = D.copy(), D.copy()
-    reference.update_atoms_by_feature(plain, B, C, E, ROWS, budget, ball)
-    fast.update_atoms_by_feature(quick, B, C, E, ROWS, budget, ball)
+    ridge = None if base else np.random.default_rng(3).random(50).astype(dtype) * (E[:, 0] > 0)
+    reference.update_atoms_by_feature(plain, B, C, E, ridge, ROWS, budget, ball)
+    fast.update_atoms_by_feature(quick, B, C, E, ridge, ROWS, budget, ball)
     np.testing.assert_allclose(quick, plain, atol=1e-11 if dtype == np.float64 else 2e-5)
     assert quick.dtype == dtype
     frozen = [*range(3), 17, 18, 19, *range(21, 30)]
@@ -319,7 +320,7 @@ def test_an_atom_of_which_nothing_is_known_stays_as_it_is(kernels):
     B, C, E = np.zeros((50, 3)), np.zeros((3, 3)), np.zeros((50, 6))
     E[:, 0] = 1
     found = D.copy()
-    kernels.update_atoms_by_feature(found, B, C, E, ROWS, np.ones(3), AtomBall(0.0, False))
+    kernels.update_atoms_by_feature(found, B, C, E, None, ROWS, np.ones(3), AtomBall(0.0, False))
     np.testing.assert_array_equal(found[:, 1:], D[:, 1:])
     assert (found[:, 0] != D[:, 0]).any()
 
@@ -337,7 +338,7 @@ def test_with_one_matrix_for_all_features_the_update_by_feature_is_the_usual_one
     for base in (0.0, 0.4, 1.0):
         found[:] = D
         E = np.tile((1 - base) * C[np.triu_indices(6)], (50, 1))
-        kernels.update_atoms_by_feature(found, B, base * C, E, ROWS, budget, ball)
+        kernels.update_atoms_by_feature(found, B, base * C, E, None, ROWS, budget, ball)
         np.testing.assert_allclose(found, usual, atol=1e-11)
 
 

@@ -267,7 +267,9 @@ def _multiplier(size: Array, curvature: Array, radius: float, mu: float) -> floa
     theta, precision = 0.0, max(1e-15, 1e-2 * np.finfo(size.dtype).eps)
     for _ in range(MOST_STEPS):
         # φ^−½ − r^−½ = 0, with the derivative −½ φ^−³ᐟ² φ'
-        following = theta + 2.0 * norm * (math.sqrt(norm / radius) - 1.0) / -slope
+        following = low  # all entries are zero there, if the slope is
+        if slope < 0:
+            following = theta + 2.0 * norm * (math.sqrt(norm / radius) - 1.0) / -slope
         if not low < following < high:
             if high == np.inf:  # it is hardly ever needed
                 high = _largest(size, radius, mu)
