@@ -182,7 +182,7 @@ def measure_rules(data: Ratings, k: int = 10, n_epochs: int = 5) -> dict[str, li
 
     Ridge codes of minibatches; a row of D solves a ridge regression by its statistics.
     """
-    found = {}
+    found, left = {}, data.left.astype(np.float64)
     for name, rule in RULES.items():
         rng = np.random.default_rng(0)
         D = rng.standard_normal((data.X.shape[1], k)) / 10
@@ -190,10 +190,10 @@ def measure_rules(data: Ratings, k: int = 10, n_epochs: int = 5) -> dict[str, li
         errors = []
         for _ in range(n_epochs):
             for batch in np.array_split(rng.permutation(data.X.shape[0]), 20):
-                X = data.left[batch]
+                X = left[batch]
                 codes = _ridge_codes(X, D, 5.0)
                 D = rule(state, D, X, codes)
-            errors.append(data.rmse(_ridge_codes(data.left, D, 5.0), D, data.test))
+            errors.append(data.rmse(_ridge_codes(left, D, 5.0), D, data.test))
         found[name] = errors
         print(name, np.round(errors, 4), flush=True)
     return found

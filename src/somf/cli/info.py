@@ -17,11 +17,12 @@ from somf.cli.data_options import (
     raw_shape_option,
 )
 from somf.cli.folders import check_folders
-from somf.cli.open_data import PATCH_HINT, RAW_HINT, open_data
+from somf.cli.open_data import PATCH_HINT, cannot_read, open_data
 from somf.cli.options import with_options
 from somf.data import Channels, CsrSource, Source
-from somf.data.formats.kinds import IMAGES, MATRICES, STORED, kind_of
+from somf.data.formats.kinds import STORED, Kind, is_url, kind_of, recognise
 from somf.data.formats.npy import map_npy
+from somf.data.formats.readers import holds_anndata
 from somf.data.images.file_channels import channels_of_file
 from somf.data.images.files import (
     READERS,
@@ -30,15 +31,19 @@ from somf.data.images.files import (
     open_image,
     open_stored,
 )
-from somf.errors import DamagedFileError, FileRequestError, MissingFileError, SeveralDatasetsError
+from somf.data.sources.compressed_rows import CompressedRows
+from somf.errors import (
+    DamagedFileError,
+    FileRequestError,
+    MissingFileError,
+    SeveralDatasetsError,
+    UnknownKindError,
+)
 from somf.estimators.base import MatrixFactorization
 from somf.estimators.loading import load
 from somf.inference.largest import largest_features
 from somf.persistence import modelfile
 from somf.typing import Array, Rows
-
-DATA = (*MATRICES, *IMAGES)
-"""Endings of files with data. All other files are models and checkpoints."""
 
 N_TERMS = 8
 """How many names of features are shown."""
@@ -63,10 +68,11 @@ def info(file: str, console: Console, **options: Any) -> None:
     For data, the output has the shape and the type. For a model, it has the parameters, the size
     of the dictionary and the objective.
     """
-    if not os.path.exists(file):
-        raise MissingFileError(f"There is no file {file!r}.")
-    check_folders([file])
-    kind = kind_of(file)
+    if not is_url(file):
+        if not os.path.exists(file):
+            raise MissingFileError(f"There is no file {file!r}.")
+        check_folders([file])
+    kind = Kind.ZARR if is_url(file) else recognise(file)
     try:
         facts = _facts(file, kind, options)
         terms = None if console.as_json else facts.pop("top_features", None)
@@ -75,7 +81,7 @@ def info(file: str, console: Console, **options: Any) -> None:
             _print_terms(console, terms)
     except SeveralDatasetsError as error:
         allow = bool(options["allow_external"])
-        rows = [_dataset(file, kind, name, allow) for name in error.names]
+        rows = [_dataset(file, name, allow) for name in error.names]
         console.print_table({"what": "several datasets: choose one with --dataset"}, rows)
 
 
@@ -108,37 +114,49 @@ def _channels(channels: Channels | None) -> str | None:
     return f"{len(channels)}, {channels.label} {low:.5g} to {high:.5g} {channels.unit}".rstrip()
 
 
-def _facts(path: str, kind: str, options: dict[str, Any]) -> dict[str, Any]:
+def _facts(path: str, kind: Kind | None, options: dict[str, Any]) -> dict[str, Any]:
     where = options["dataset"], bool(options["allow_external"])
-    if _is_image(path, kind, *where):
-        return _image(path, kind, *where)
-    if kind in DATA or any(options.values()):
-        return _matrix(path, open_data([path], DataOptions(**options)))
-    try:
-        return _model(path, load(path))
-    except DamagedFileError as error:
-        error.add_note(RAW_HINT)
-        raise
+    is_raw = options["raw_shape"] is not None or options["raw_dtype"] is not None
+    if not is_raw and _is_image(path, kind, *where):
+        return _image(path, kind_of(path), *where)
+    if is_raw or (kind is not None and kind is not Kind.MODEL):
+        facts = _matrix(path, open_data([path], DataOptions(**options)))
+        return facts if is_raw or kind is None else {"kind": kind.label} | facts
+    if kind is None:
+        raise UnknownKindError(cannot_read(path))
+    return _model(path, load(path))
 
 
-def _dataset(path: str, kind: str, name: str, allow_external: bool) -> dict[str, Any]:
-    if kind not in STORED:  # the shape is known only after the whole file is read
+def _dataset(path: str, name: str, allow_external: bool) -> dict[str, Any]:
+    if kind_of(path) not in STORED:  # the shape is known only after the whole file is read
         return {"dataset": name}
     try:
         stored = open_stored(path, name, allow_external)
-    except FileRequestError:
-        return {"dataset": name, "shape": [], "dtype": "in another file: add --allow-external"}
+    except FileRequestError as error:
+        what = "in another file: add --allow-external" if error.name != "dataset" else "sparse"
+        return {"dataset": name, "shape": [], "dtype": what}
     return {"dataset": name, "shape": list(stored.shape), "dtype": stored.dtype.name}
 
 
-def _is_image(path: str, kind: str, dataset: str | None, allow_external: bool) -> bool:
-    if kind in STORED:
-        return len(open_stored(path, dataset, allow_external).shape) == 3
-    return kind in READERS and (kind != ".npy" or map_npy(path).ndim == 3)
+def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external: bool) -> bool:
+    """Return whether a file holds an image; anything else is left to the readers of matrices."""
+    if kind is Kind.NPY:
+        return bool(map_npy(path).ndim == 3)
+    if kind is Kind.IMAGE or (dataset is None and not is_url(path) and holds_anndata(path)):
+        return kind is Kind.IMAGE
+    try:
+        if is_url(path) or kind_of(path) in STORED:
+            return len(open_stored(path, dataset, allow_external).shape) == 3
+        is_of_matlab = kind in (Kind.MATLAB, Kind.MATLAB_73) and kind_of(path) in READERS
+        return is_of_matlab and open_image(path, dataset, allow_external)[0].ndim == 3
+    except SeveralDatasetsError:
+        raise
+    except (DamagedFileError, FileRequestError):  # such as a sparse matrix
+        return False
 
 
 def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> dict[str, Any]:
-    if kind in STORED:  # open_image would read all of it
+    if is_url(path) or kind in STORED:  # open_image would read all of it
         image = open_stored(path, dataset, allow_external)
         no_data = declared_no_data(image)
     else:
@@ -168,10 +186,19 @@ def _matrix(path: str, source: Source) -> dict[str, Any]:
         "features": p,
         "dtype": source.dtype.name,
         "bytes": _bytes(path),
-        "density": source.X.nnz / (n * p) if isinstance(source, CsrSource) else None,
+        "density": _density(source),
         "norm_of_a_sample": float(_norms(some).mean()),
         "feature_names": _channels(_named(source)),
     }
+
+
+def _density(source: Source) -> float | None:
+    """Return which part of the entries is stored, of a sparse matrix whose entries are counted."""
+    if isinstance(source, CsrSource):
+        return float(source.X.nnz) / (source.shape[0] * source.shape[1])
+    if isinstance(source, CompressedRows):
+        return source.n_entries / (source.shape[0] * source.shape[1])
+    return None
 
 
 def _named(source: Source) -> Channels | None:
