@@ -16,7 +16,7 @@ K = 4
 TIGHT = {"code_tol": 1e-12, "n_epochs": 2, "tol": 0, "batch_size": 20, "random_state": 0}
 PROBLEMS = {
     "dictionary learning": (DictionaryLearning, {"alpha": 0.05}),
-    "sparse PCA": (SparsePCA, {"alpha": 0.01}),
+    "sparse PCA": (SparsePCA, {"alpha": 0.01, "transform_alpha": 0.01}),
     "NMF": (NMF, {"alpha": 0.01, "init": "samples"}),
     "elastic nets": (MatrixFactorization, {"alpha": 0.05, "l1_ratio": 0.5, "atom_l1_ratio": 0.4}),
 }

@@ -154,7 +154,8 @@ class Coder:
         """Return a coder on the same atoms with another penalty; None is that of this one."""
         if penalty is None or penalty == self.penalty:
             return self
-        return Coder(self.kernels, self.D, penalty, self.tol)
+        parts = self.kernels, self.D, penalty, self.tol
+        return Coder(*parts, None, self.atom_alpha, self.per_entry)
 
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
