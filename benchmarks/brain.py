@@ -48,6 +48,9 @@ SETTINGS: dict[str, Any] = {
 
 CONTENDERS: dict[str, Callable[..., Any]] = {
     "somf": lambda k, **own: BrainFactorization(k, n_threads=1, **own),
+    "somf, map_density = 0.4": lambda k, **own: BrainFactorization(
+        k, map_density=0.4, n_threads=1, **own
+    ),
     "DictLearning, α = 1": lambda k, **own: DictLearning(k, alpha=1, **own),
     "DictLearning, α = 3": lambda k, **own: DictLearning(k, alpha=3, **own),
     "DictLearning, α = 10 (default)": DictLearning,
