@@ -85,9 +85,9 @@ PROBES: dict[str, Any] = {"reductions": (2, 4, 12), "batch_size": 100, "iteratio
 @contextmanager
 def remembering(window: float | None, share: float | None) -> Iterator[None]:
     """Let ``learning_rate="auto"`` remember so much of the past, from the beginning to the end."""
-    names = ("FIRST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
+    names = ("WINDOW_PER_ATOM", "LEAST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
     before = {name: getattr(convergence, name) for name in names}
-    values = (window or math.inf, share or math.inf, -math.inf)
+    values = (0.0, window or math.inf, share or math.inf, -math.inf)
     try:
         for name, value in zip(names, values, strict=True):
             setattr(convergence, name, value)
