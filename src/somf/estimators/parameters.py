@@ -51,8 +51,8 @@ learning_rate : float or "auto"
     bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
-    fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-    is known (see `missing`), it is larger by as much.
+    fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
+    epoch. Where only a part of the entries is known (see `missing`), it is larger by as much.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float

@@ -11,8 +11,8 @@ from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
 SAMPLES_PER_ATOM = 2
-"""Samples of a minibatch for every atom, or for every feature if these are fewer, where `batch_size`
-is "auto"."""
+"""Samples of a minibatch for every atom, or for every feature if these are fewer, where
+`batch_size` is "auto"."""
 
 BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
 """The smallest and the largest batch size by device; a GPU is idle with small ones."""
@@ -76,9 +76,9 @@ class TrainingConfig(Config):
 
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
-        ones learn later from what they have seen. With fewer features than atoms the update is cheap,
-        and minibatches are smaller. Where only a part of the entries is known, there
-        are more samples, with as many known entries as there would be otherwise.
+        ones learn later from what they have seen. With fewer features than atoms the update is
+        cheap, and minibatches are smaller. Where only a part of the entries is known, there are
+        more samples, with as many known entries as there would be otherwise.
 
         Parameters
         ----------
