@@ -103,7 +103,7 @@ def test_a_missing_or_broken_file_is_named_and_nothing_is_written(somf_command, 
         ("fit rows.npy --patches 99x99 -o m.somf", "--patches must fit into the image"),
         ("fit scene.npy --patches 4x4x4x4 -o m.somf", "is not of the form 16, 16x16 or 4x8x8"),
         ("fit numbers.bin -o m.somf", "For a file of raw numbers, add for example --raw-shape"),
-        ("fit '*.bin' -o m.somf", "The kind of 'numbers.bin' is not known"),
+        ("fit '*.bin' -o m.somf", "cannot read 'numbers.bin'; readable are NumPy (.npy)"),
         ("fit numbers.bin --raw-dtype int8 -o m.somf", "--raw-shape and --raw-dtype must both"),
         (
             "fit numbers.bin --raw-shape 3x3 --raw-dtype int8 -o m.somf",

@@ -1,5 +1,7 @@
 """Files of samples that tests write, and checks that bad ones are refused."""
 
+import io
+import struct
 import tracemalloc
 
 import numpy as np
@@ -49,3 +51,18 @@ def write_zarr(path, X, **options):
     zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
     zarr.create_array(path.absolute(), shape=X.shape, dtype=X.dtype, **options)[:] = X
     return path
+
+
+def npy(array, header=None):
+    """Return the bytes of a .npy file, with another header if one is given."""
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    if header is None:
+        return buffer.getvalue()
+    text = (repr(header) + "\n").encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + array.tobytes()
+
+
+def npy_header(shape, descr="<f8"):
+    """Return what the header of a .npy file says."""
+    return {"descr": descr, "fortran_order": False, "shape": shape}

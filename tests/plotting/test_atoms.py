@@ -1,8 +1,11 @@
 """Atoms as pictures, curves and spectra."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from somf.data import Channels
 from somf.plotting import plot_atoms, plot_spectra, plot_usage
 from tests.helpers.plots import SPECTRAL, mosaic, tiles
 
@@ -210,3 +213,21 @@ def test_atoms_of_one_feature_are_drawn_as_levels():
 def test_wavelengths_of_the_wrong_length_are_refused_by_name(components):
     with pytest.raises(ValueError, match=r"wavelengths must have shape \(7,\), got \(3,\)"):
         plot_spectra(components, SPECTRAL, wavelengths=[1, 2, 3])
+
+
+def test_the_axis_has_the_wavelengths_that_the_model_knows_with_their_unit(components):
+    model = SimpleNamespace(
+        components_=components, channels_=Channels(tuple(range(400, 470, 10)), "nm")
+    )
+    ax = plot_spectra(model, SPECTRAL, n_atoms=1)
+    assert ax.get_xlabel() == "wavelength (nm)"
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), range(400, 470, 10))
+    ax = plot_spectra(model, SPECTRAL, n_atoms=1, wavelengths=range(7))
+    assert ax.get_xlabel() == "wavelength"
+
+
+def test_a_few_features_are_named_on_the_axis():
+    names = np.array(["sepal length", "sepal width", "petal length"], dtype=object)
+    model = SimpleNamespace(components_=np.eye(3), feature_names_in_=names)
+    ax = plot_spectra(model)
+    assert [label.get_text() for label in ax.get_xticklabels()] == list(names)

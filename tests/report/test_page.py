@@ -8,6 +8,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
+from somf.data import Channels
 from somf.inference.usage import usage_of
 from somf.report import write_report
 from somf.report.maps import _grid_of
@@ -275,3 +276,14 @@ def test_a_report_that_fails_leaves_the_old_page_and_nothing_else(tmp_path, fitt
         write_report(model, path, command="somf fit \udcff")
     assert path.read_bytes() == before
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_spectra_lie_over_the_wavelengths_that_the_model_knows(tmp_path):
+    patches = ImagePatches(np.random.default_rng(0).random((12, 12, 5)), 4)
+    patches.channels = Channels((400, 410, 420, 430, 800), "nm")
+    model = DictionaryLearning(3, n_epochs=1, random_state=0).fit(patches)
+    page = report(tmp_path, model)
+    assert ("data-first", "wavelength 400 nm") in page.attributes
+    assert ("data-last", "800 nm") in page.attributes
+    lines = [value for name, value in page.attributes if name == "d" and value.count("L") == 4]
+    assert all(re.findall(r"[ML](\d+) ", line) == ["0", "25", "50", "75", "1000"] for line in lines)

@@ -21,6 +21,7 @@ from somf.cli.fit import fit
 from somf.cli.impute import impute
 from somf.cli.info import info
 from somf.cli.plot import plot
+from somf.cli.reconstruct import reconstruct
 from somf.cli.report import report
 from somf.cli.score import score
 from somf.cli.transform import transform
@@ -31,6 +32,9 @@ INTERRUPTED = 128 + signal.SIGINT
 
 TERMINATED = 128 + signal.SIGTERM
 """The exit code after SIGTERM, as shells have it."""
+
+WIDEST_HELP = 120
+"""The largest number of characters in a line of a help text; a narrower terminal has fewer."""
 
 EXPECTED_ERRORS = (SomfError, OSError, MemoryError)
 """Errors about data, files and the machine. Any other error is a bug, and has a traceback."""
@@ -84,7 +88,7 @@ def _exit_on_sigterm() -> Iterator[None]:
         "somf score atoms.somf scene.npy",
     ),
     cls=Application,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST_HELP},
 )
 @click.version_option(somf.__version__, prog_name="somf")
 def application() -> None:
@@ -103,5 +107,17 @@ def print_traceback(*error: Any) -> None:
     echo("".join(traceback.format_exception(*error)).rstrip(), err=True)
 
 
-for command in (demo, fit, transform, impute, score, info, plot, report, compare, bench):
+for command in (
+    demo,
+    fit,
+    transform,
+    reconstruct,
+    impute,
+    score,
+    info,
+    plot,
+    report,
+    compare,
+    bench,
+):
     application.add_command(command)

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from somf.cli.errors import with_notes
+from somf.cli.groups import grouped
 from somf.errors import FileRequestError, ParameterError
 
 OPTIONS: dict[str, tuple[str, ...]] = {"patch_size": ("patches",), "patch_shape": ("shape",)}
@@ -20,7 +21,17 @@ FILE_OPTIONS: dict[str, tuple[str, ...]] = {
 
 
 class Command(click.Command):
-    """A subcommand. A wrong parameter is reported under the name of its option."""
+    """A subcommand. A wrong parameter is reported under the name of its option.
+
+    The help lists options under headings, those that most people need first.
+    """
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the help."""
+        for heading, parameters in grouped(self.get_params(ctx)).items():
+            records = [parameter.get_help_record(ctx) for parameter in parameters]
+            with formatter.section(heading):
+                formatter.write_dl([record for record in records if record is not None])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand."""

@@ -66,6 +66,7 @@ allow_external_option = option_for("allow_external", open_source)
 
 weights_option = click.option(
     "--weights",
+    type=click.Path(),
     metavar="FILE",
     help="How much each entry of DATA counts: a matrix, or with --patches an image, of the same "
     "shape.",
@@ -107,6 +108,7 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
         ),
         click.option(
             "--mask",
+            type=click.Path(),
             metavar="FILE",
             help="Image of one channel that is zero where there is no data. Patches that touch "
             "such a pixel are left out. A model stores the mask of the image that it was learned "

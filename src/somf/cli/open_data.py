@@ -12,7 +12,14 @@ from somf.cli.folders import check_folders
 from somf.cli.options import flag_of
 from somf.cli.values import NONE
 from somf.data import ImagePatches, Source, open_source
-from somf.data.formats.kinds import IMAGES, MATRICES, envi_header_of, files_matching, kind_of
+from somf.data.formats.kinds import (
+    Kind,
+    envi_header_of,
+    files_matching,
+    kind_of,
+    readable_kinds,
+    recognise,
+)
 from somf.data.images.files import READERS
 from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError, NotAMatrixError, ParameterError
@@ -180,10 +187,20 @@ def _open_rows(paths: Sequence[str], options: DataOptions) -> Source:
 
 def _check_kind(path: str, is_raw: bool) -> None:
     """Raise an error if a file cannot hold a matrix."""
-    kind = kind_of(path)
-    if kind in IMAGES:
+    if is_raw:
+        return
+    kind = recognise(path)
+    if kind is Kind.IMAGE:
         raise click.UsageError(f"{path!r} is an image: {PATCH_HINT}.")
-    if kind not in MATRICES and not is_raw:
-        header = envi_header_of(path)
-        image = "" if header is None else f"{header!r} is its ENVI header: name that file instead. "
-        raise click.UsageError(f"The kind of {path!r} is not known. {image}{RAW_HINT}")
+    if kind is Kind.MODEL:
+        raise click.UsageError(f"{path!r} is a model or a checkpoint, and not data.")
+    if kind is None:
+        raise click.UsageError(cannot_read(path))
+
+
+def cannot_read(path: str) -> str:
+    """Return the message that a file is of no known kind, and what to do."""
+    header = envi_header_of(path)
+    if header is not None:
+        return f"cannot read {path!r}: {header!r} is its ENVI header. Name that file instead."
+    return f"cannot read {path!r}; readable are {readable_kinds()}. {RAW_HINT}"

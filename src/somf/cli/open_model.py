@@ -19,7 +19,7 @@ def model_and_data_arguments(*, needs_data: bool) -> Callable[[Function], Functi
     """Return a decorator that gives a command MODEL and DATA, and the options for both."""
     return with_options(
         click.argument("model", type=click.Path(dir_okay=False)),
-        click.argument("data", nargs=-1, required=needs_data),
+        click.argument("data", nargs=-1, type=click.Path(), required=needs_data),
         option_for("device", MatrixFactorization, MODEL_DEFAULT),
         option_for("n_threads", MatrixFactorization, MODEL_DEFAULT),
         data_options(MODEL_DEFAULT),

@@ -6,7 +6,7 @@ docstrings: the options are then the same, without help texts.
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
@@ -116,8 +116,16 @@ def documented(owner: Any) -> dict[str, tuple[str, str]]:
         head, _, text = entry.partition("\n")
         names, _, kind = head.partition(" : ")
         for name in names.split(", "):
-            found[name] = kind, " ".join(text.replace("`", "").split())
-    return found
+            found[name] = kind, " ".join(text.split())
+    return {name: (kind, _in_options(text, found)) for name, (kind, text) in found.items()}
+
+
+def _in_options(text: str, parameters: Iterable[str]) -> str:
+    """Return a description with the names of parameters as options, and without backticks."""
+    for name in parameters:
+        text = re.sub(rf"(?<!`)`{name}`(?!`)", flag_of(name), text)
+        text = re.sub(rf"``{name}=(\w+)``", rf"{flag_of(name)} \1", text)
+    return text.replace("`", "")
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:

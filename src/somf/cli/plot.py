@@ -9,10 +9,11 @@ import click
 from somf.cli.command import command
 from somf.cli.console import Console, console_options
 from somf.cli.errors import naming_files
+from somf.cli.open_data import PATCH_HINT
 from somf.cli.open_model import input_files, model_and_data_arguments, open_model_and_data
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import patch_shape
-from somf.data import Source
+from somf.data import ImagePatches, Source
 from somf.data.formats.kinds import ending_of
 from somf.estimators.base import MatrixFactorization
 from somf.files.atomic import atomic_write
@@ -24,13 +25,18 @@ KINDS = {
     "history": "the objective during the fit",
     "usage": "how many samples of DATA use each atom",
     "reconstructions": "some samples of DATA beside their reconstructions",
+    "maps": "where in the image DATA each atom is used",
+    "residuals": "where the image DATA is explained badly",
 }
 """The values of --kind, with what each draws."""
 
-NEEDS_DATA = ("usage", "reconstructions")
+NEEDS_DATA = ("usage", "reconstructions", "maps", "residuals")
 """Kinds that need DATA."""
 
-DEFAULT_ATOMS = {"atoms": 64, "spectra": 6}
+IMAGE_KINDS = ("maps", "residuals")
+"""Kinds that need DATA to be an image, of which patches are cut."""
+
+DEFAULT_ATOMS = {"atoms": 64, "spectra": 6, "maps": 12}
 """Kinds that draw a number of atoms, with the default of --atoms."""
 
 PURPOSE = "somf plot"
@@ -53,6 +59,7 @@ shape_option = click.option(
     "somf plot scene.somf -o atoms.png",
     "somf plot scene.somf scene.npy --kind usage -o usage.png",
     "somf plot scene.somf scene.npy --kind reconstructions -o reconstructions.png",
+    "somf plot scene.somf scene.npy --kind maps -o maps.png",
     "somf plot scene.somf --kind history -o history.png",
 )
 @output_option("The plot to write, in any format of matplotlib: .png, .pdf, .svg.")
@@ -66,7 +73,8 @@ shape_option = click.option(
 @click.option(
     "--atoms",
     type=click.IntRange(min=1),
-    help="The largest number of atoms to draw.  [default: 64, or 6 with --kind spectra]",
+    help="The largest number of atoms to draw.  [default: 64, 6 with --kind spectra, "
+    "12 with --kind maps]",
 )
 @shape_option
 @force_option
@@ -132,7 +140,15 @@ def _draw(
 
     figure = import_optional("matplotlib.figure", "plot", PURPOSE).Figure(layout="constrained")
     first, *others = figure.subplots(1, 2 if kind == "history" else 1, squeeze=False)[0]
-    if kind in DEFAULT_ATOMS:
+    if kind in IMAGE_KINDS:
+        if not isinstance(source, ImagePatches):
+            raise click.UsageError(f"--kind {kind} needs patches of an image: {PATCH_HINT}.")
+        if kind == "residuals":
+            plotting.plot_residual_map(model, source, ax=first)
+        else:
+            n_maps = n_atoms or DEFAULT_ATOMS[kind]
+            plotting.plot_code_maps(model, source, n_atoms=n_maps, ax=first)
+    elif kind in DEFAULT_ATOMS:
         order = None
         if source is not None:
             order = model.measure(source, with_gap=False).order

@@ -32,8 +32,9 @@ def report(
 ) -> None:
     """Write a page about MODEL: one HTML file that needs no network.
 
-    The page shows the atoms, the history of the fit and the parameters. With DATA it shows also how
-    often each atom is used, the objective and the stationarity gap.
+    The page shows the atoms, the history of the fit, the parameters, where the model comes from and
+    the command that repeats it. With DATA it shows also the explained variance, reconstructions,
+    how often each atom is used, and, for images, maps of codes and errors.
     """
     from somf.report import write_report
 

@@ -6,6 +6,7 @@ A minibatch takes one path: source → order → readahead → gather → miniba
 from somf.data.channels import Channels
 from somf.data.devices import loader_for
 from somf.data.formats.open import as_source, open_source
+from somf.data.images.noise import noise_bound, noise_level
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader
 from somf.data.observed import ObservedSource
@@ -31,5 +32,7 @@ __all__ = [
     "as_source",
     "epoch_order",
     "loader_for",
+    "noise_bound",
+    "noise_level",
     "open_source",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.buffer import ChunkBuffer
+from somf.data.buffer import ChunkBuffer, SparseChunkBuffer
 from somf.data.checks import check_finite, check_rows, check_view
 from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
@@ -163,6 +163,9 @@ class Loader:
         guard = _StopIterationAsError(self.source)
         if not self._buffers_chunks:
             yield guard(self._prefetch_and_view)
+            return
+        if self.source.is_sparse:
+            yield guard(SparseChunkBuffer(self.source, batches).take)
             return
         memory, self._buffer_memory = self._buffer_memory, None  # another stream must not use it
         buffer = ChunkBuffer(self.source, batches, n_ahead, memory)

@@ -29,7 +29,7 @@ class Source(ABC):
     dtype : numpy.dtype
     chunk_starts : ndarray of int or None
         The first row of every chunk of rows that are stored together and best read together. None
-        if all rows can be read at the same cost. Only for dense sources.
+        if all rows can be read at the same cost.
     supports_partial_chunks : bool
         Whether some rows of a chunk can be read without reading all of it.
     is_in_memory : bool

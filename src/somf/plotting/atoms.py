@@ -5,9 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from somf.data.channels import Channels
 from somf.errors import ParameterError
 from somf.plotting.arguments import check_count, check_indices, given_or_new_axes
-from somf.plotting.pictures import as_curves, as_pictures, has_spectra, patch_shape_of
+from somf.plotting.pictures import (
+    as_curves,
+    as_pictures,
+    has_spectra,
+    known_channels,
+    patch_shape_of,
+)
 from somf.plotting.tiles import (
     CURVE_POINTS,
     CURVE_TILE,
@@ -24,6 +31,9 @@ from somf.typing import Array, Ints
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MOST_NAMES = 40
+"""The largest number of names of features on an axis."""
 
 MOST_IN_LEGEND = 10
 """The largest number of curves with a legend: more cannot be told apart."""
@@ -153,8 +163,9 @@ def plot_spectra(
         Whether to subtract the mean of all atoms. Atoms of raw radiances differ little from the
         mean spectrum of the scene.
     wavelengths : array-like of shape (channels,), optional
-        Wavelengths of the channels (or features); by default their numbers. A curve is interrupted
-        at a gap, such as the bands that the atmosphere absorbs.
+        Wavelengths of the channels (or features); by default those that the model knows, with
+        their unit, else their numbers, or up to 40 names. A curve is interrupted at a gap, such as
+        the bands that the atmosphere absorbs.
     colors : sequence of matplotlib colours
         Colours of the first curves; by default those of matplotlib.
     ax : Axes, optional
@@ -173,11 +184,9 @@ def plot_spectra(
     spectra = components.reshape(len(components), -1, n_channels).mean(axis=1)
     if centered:
         spectra = spectra - spectra.mean(axis=0)
-    x = np.arange(n_channels) if wavelengths is None else np.asarray(wavelengths, dtype=float)
-    if x.shape != (n_channels,):
-        raise ParameterError(
-            "wavelengths", f"have shape ({n_channels},)", wavelengths, got=str(x.shape)
-        )
+    channel = "channel" if is_spectrum else "feature"
+    channels = _drawn_channels(model, wavelengths, n_channels) or Channels(label=channel)
+    x = np.arange(n_channels) if channels.values is None else np.array(channels.values)
     gaps = _gaps(x)
     ax = given_or_new_axes(ax)
     for i, j in enumerate(chosen):
@@ -185,13 +194,26 @@ def plot_spectra(
         ax.plot(np.insert(x, gaps, x[gaps]), y, color=color, label=f"atom {j}")
     if len(chosen) <= MOST_IN_LEGEND:
         ax.legend(fontsize="small")
-    if wavelengths is None:
+    if channels.names is not None and channels.values is None and n_channels <= MOST_NAMES:
+        ax.set_xticks(x, channels.names, rotation=90, fontsize="small")
+    elif channels.values is None:
         ax.locator_params("x", integer=True)
-    channel = "channel" if is_spectrum else "feature"
-    ax.set_xlabel(channel if wavelengths is None else "wavelength")
+    ax.set_xlabel(channel if channels.values is None else channels.title)
     what = "mean over the patch" if is_spectrum else "value"
     ax.set_ylabel("difference from the mean atom" if centered else what)
     return ax
+
+
+def _drawn_channels(model: Any, wavelengths: Any, n_channels: int) -> Channels | None:
+    """Return the channels that the caller gives, or those that the model knows."""
+    if wavelengths is None:
+        return known_channels(model, n_channels)
+    values = np.asarray(wavelengths, dtype=float)
+    if values.shape != (n_channels,):
+        raise ParameterError(
+            "wavelengths", f"have shape ({n_channels},)", wavelengths, got=str(values.shape)
+        )
+    return Channels(tuple(values.tolist()))
 
 
 def _gaps(wavelengths: Array) -> Ints:

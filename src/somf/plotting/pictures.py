@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.channels import Channels
 from somf.errors import ParameterError
 from somf.typing import Array
 
@@ -39,6 +40,22 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
 def _has_volumes(model: Any) -> bool:
     """Return whether a model was learned from patches of volumes, which are no pictures."""
     return len(getattr(model, "patches_", {}).get("patch_size", ())) > 2
+
+
+def known_channels(model: Any, n_channels: int) -> Channels | None:
+    """Return what a model knows of its channels, or of the features of spectra.
+
+    Parameters
+    ----------
+    model : estimator or ndarray
+    n_channels : int
+        How many channels are drawn; others than those of the model are not known.
+    """
+    channels: Channels | None = getattr(model, "channels_", None)
+    names = getattr(model, "feature_names_in_", None)
+    if channels is None and names is not None:
+        channels = Channels(names=tuple(names))
+    return channels if channels is not None and len(channels) == n_channels else None
 
 
 def has_spectra(patch_shape: tuple[int, ...] | None) -> bool:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.channels import Channels
+from somf.inference.largest import largest_features
 from somf.inference.measurement import Measurement
-from somf.plotting.pictures import as_curves, as_pictures, has_spectra
+from somf.plotting.pictures import as_curves, as_pictures, has_spectra, known_channels
 from somf.report.charts import CURVE_BOX, curve_path, number, rounded
 from somf.report.images import image_element, shrunk
 from somf.typing import Array, Ints
@@ -54,7 +56,7 @@ def atom_list(
     order = np.arange(len(components)) if measurement is None else measurement.order
     order = order[:MOST_ATOMS]
     pictures = _pictures(components, patch_shape, order)
-    curves, usual = _curves(components, patch_shape, order)
+    curves, usual = _curves(model, patch_shape, order)
     kind = "spectral" if has_spectra(patch_shape) else "curves" if patch_shape is None else "plain"
     parts = [usual, f'<ol id="atom-list" class="{kind}">']
     names = getattr(model, "feature_names_in_", None)
@@ -102,12 +104,11 @@ def _pictures(components: Array, patch_shape: tuple[int, ...] | None, order: Int
     return [image_element(picture) for picture in pictures]
 
 
-def _curves(
-    components: Array, patch_shape: tuple[int, ...] | None, order: Ints
-) -> tuple[list[str], str]:
+def _curves(model: Any, patch_shape: tuple[int, ...] | None, order: Ints) -> tuple[list[str], str]:
     """Return an SVG curve for each atom, and the background that all of them share."""
     if patch_shape is not None and not has_spectra(patch_shape):
         return [""] * len(order), ""
+    components = model.components_
     n_points = min(LONGEST_CURVE, MOST_POINTS // len(order))
     if patch_shape is None:
         values = components[order]
@@ -124,28 +125,38 @@ def _curves(
         high = np.full(len(order), max(curves.max(), usual.max()))
         what = "channel"
     is_shared = patch_shape is not None
+    x, ends = _axis(known_channels(model, values.shape[1]), what, values.shape[1], curves.shape[1])
     elements = [
         f'<svg class="curve" {CURVE_BOX} aria-hidden="true" '
         f'data-low="{rounded(a)}" data-high="{rounded(b)}" '
-        f'data-what="{what}" data-last="{number(values.shape[1] - 1)}">'
+        f'data-first="{escape(ends[0])}" data-last="{escape(ends[1])}">'
         + ('<use href="#usual"/>' if is_shared else curve_path(usual[0], a, b, "usual"))
-        + f"{curve_path(curve, a, b, 'line')}</svg>"
+        + f"{curve_path(curve, a, b, 'line', x)}</svg>"
         for curve, a, b in zip(curves, low, high, strict=True)
     ]
     background = (
         '<svg class="hidden" aria-hidden="true"><defs><g id="usual">'
-        f"{curve_path(usual[0], low[0], high[0], 'usual')}</g></defs></svg>"
+        f"{curve_path(usual[0], low[0], high[0], 'usual', x if is_shared else None)}"
+        "</g></defs></svg>"
     )
     return elements, background if is_shared else ""
 
 
+def _axis(
+    channels: Channels | None, what: str, n_values: int, n_points: int
+) -> tuple[Array | None, tuple[str, str]]:
+    """Return where the points of curves lie, if not at equal distances, and texts for both ends."""
+    if channels is None or channels.values is None:
+        return None, (f"{what} 0", number(n_values - 1))
+    values = np.array(channels.values)
+    x = np.array([part.mean() for part in np.array_split(values, n_points)])
+    ends = [f"{rounded(value, 4)} {channels.unit}".rstrip() for value in (x.min(), x.max())]
+    return x, (f"{channels.label} {ends[0]}", ends[1])
+
+
 def _largest(atom: Array, names: Array | None) -> list[tuple[str, str]]:
     """Return the names and weights of the features of largest weight."""
-    n = min(N_FEATURES_NAMED, len(atom))
-    largest = np.argpartition(-np.abs(atom), n - 1)[:n]
-    largest = largest[np.argsort(-np.abs(atom[largest]), kind="stable")]
     return [
         (f"feature {i}" if names is None else str(names[i])[:LONGEST_NAME], rounded(atom[i]))
-        for i in largest
-        if atom[i] != 0
+        for i in largest_features(atom, N_FEATURES_NAMED)
     ]

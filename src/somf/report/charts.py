@@ -118,11 +118,15 @@ def curves(lines: Sequence[tuple[Array, str]], label: str) -> str:
     return f'<svg class="curve" {CURVE_BOX} role="img" aria-label="{escape(label)}">{paths}</svg>'
 
 
-def curve_path(curve: Array, low: float, high: float, kind: str) -> str:
-    """Return a curve from `low` at the bottom to `high` at the top of `CURVE_BOX`."""
+def curve_path(curve: Array, low: float, high: float, kind: str, at: Array | None = None) -> str:
+    """Return a curve from `low` at the bottom to `high` at the top of `CURVE_BOX`.
+
+    Its points are at equal distances, or `at` some places, on any scale, in any order.
+    """
     span = high - low if high > low else 1
     y = np.round(CURVE_SIZE[1] * (1 - (curve - low) / span)).astype(int)
-    x = np.round(np.linspace(0, CURVE_SIZE[0], len(curve))).astype(int)
+    places = np.linspace(0, 1, len(curve)) if at is None else (at - at.min()) / (np.ptp(at) or 1)
+    x = np.round(CURVE_SIZE[0] * places).astype(int)
     points = "L".join(f"{a} {b}" for a, b in zip(x, y, strict=True))
     return f'<path class="{kind}" d="M{points}"/>'
 

@@ -41,7 +41,7 @@
     const box = element("div", undefined, "box"), ends = element("div", undefined, "ends");
     ends.append(element("span", small.dataset.high), element("span", small.dataset.low));
     const feet = element("div", undefined, "feet");
-    feet.append(element("span", `${small.dataset.what} 0`), element("span", small.dataset.last));
+    feet.append(element("span", small.dataset.first), element("span", small.dataset.last));
     box.append(ends, small.cloneNode(true), feet);
     return [box];
   };

@@ -67,11 +67,11 @@ def check_chunks(path: str, stored: Any, n_bytes: int) -> None:
     Parameters
     ----------
     path : str
-    stored : h5py.Dataset or zarr.Array
+    stored : h5py.Dataset, zarr.Array or memmap
     n_bytes : int
         How many bytes are stored.
     """
-    size = prod(stored.chunks or (1,)) * stored.dtype.itemsize
+    size = prod(getattr(stored, "chunks", None) or (1,)) * stored.dtype.itemsize
     if size > SMALL:
         check_claim(path, size, n_bytes)
 

@@ -9,20 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.checks import check_compressed, check_not_empty, check_real, check_two_dimensions
-from somf.data.formats.checks import check_dimensions
-from somf.data.formats.hdf5 import hdf5_source
-from somf.data.formats.kinds import (
-    HDF5,
-    IMAGES,
-    MATRICES,
-    ending_of,
-    envi_header_of,
-    files_matching,
-)
-from somf.data.formats.npy import map_npy, map_raw, read_csr
-from somf.data.formats.zarr import zarr_source
+from somf.data.formats.annotated import chosen_genes, is_annotated, matrix_of
+from somf.data.formats.kinds import files_matching, is_url
+from somf.data.formats.readers import Request, read_file
+from somf.data.formats.remote import remote_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.features import SelectedFeatures
 from somf.data.sources.frames import frame_source, is_frame
 from somf.data.sources.labelled import data_array_source, signal_source
 from somf.data.sources.lazy import DaskSource
@@ -31,15 +24,7 @@ from somf.data.sources.reopened import open_some
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource
-from somf.errors import (
-    DamagedFileError,
-    DataError,
-    FileRequestError,
-    MissingFileError,
-    ParameterError,
-    UnknownKindError,
-)
-from somf.typing import Array
+from somf.errors import DataError, MissingFileError, ParameterError
 
 PathLike: TypeAlias = str | os.PathLike[str]
 """What the functions of the standard library take as a path."""
@@ -54,7 +39,7 @@ def as_source(X: Any) -> Source:
 
     Parameters
     ----------
-    X : array-like, sparse matrix, path, Source, or list of paths, sources or memory maps
+    X : array-like, sparse matrix, AnnData, path, Source, or list of paths, sources or memory maps
         The rows of the items of a list are stacked.
 
     Returns
@@ -75,6 +60,8 @@ def as_source(X: Any) -> Source:
     elif _is_list_of_sources(X):
         parts = [as_source(x) for x in X]
         return StackedSource(parts, [f"part {i}" for i in range(len(parts))])
+    elif is_annotated(X):
+        return annotated_source(X)
     elif sp.issparse(X):
         check_two_dimensions(X.ndim)
         check_compressed(X)  # before SciPy converts it
@@ -97,6 +84,28 @@ def as_source(X: Any) -> Source:
     return source
 
 
+def annotated_source(adata: Any, layer: str | None = None, mask_var: Any = None) -> Source:
+    """Return the cells × genes of an AnnData object as a source, with the names of the genes.
+
+    Parameters
+    ----------
+    adata : AnnData
+        In memory, or backed by a file.
+    layer : str, optional
+        A layer of it; by default X.
+    mask_var : str or array-like of bool of shape (n_vars,), optional
+        Which genes to use: a column of ``adata.var``, such as ``"highly_variable"``, or one truth
+        value for every gene. By default all.
+
+    Returns
+    -------
+    source : Source
+    """
+    source = as_source(matrix_of(adata, layer))
+    source.feature_names = adata.var_names.astype(str).tolist()
+    return source if mask_var is None else SelectedFeatures(source, chosen_genes(adata, mask_var))
+
+
 def open_source(
     path: PathLike | Sequence[PathLike],
     *,
@@ -108,13 +117,22 @@ def open_source(
 ) -> Source:
     """Open a matrix on disk; rows are read when they are needed.
 
-    ====================== =====================================================================
-    ``.npy``               mapped into memory
-    ``.npz``               CSR matrix of `scipy.sparse.save_npz`, read at once
-    ``.h5 .hdf5 .he5``     HDF5 dataset (``somf[hdf5]``)
-    ``.zarr``, a directory Zarr array, or an array in a group (``somf[zarr]``)
-    anything else          raw numbers, with `shape` and `dtype`
-    ====================== =====================================================================
+    The kind of a file is recognised by its content; the ending matters only where content cannot
+    tell, as for tables of text.
+
+    ======================== ===================================================================
+    ``.npy``                 mapped into memory
+    ``.npz``                 sparse matrix of `scipy.sparse.save_npz`, or arrays of `numpy.savez`
+    ``.h5 .hdf5 .he5 .h5ad`` HDF5: dataset, sparse group, AnnData (``somf[hdf5]``)
+    ``.zarr``, a directory   Zarr: array, sparse group, AnnData (``somf[zarr]``)
+    ``.csv .tsv .txt``       numbers with or without a header, converted once (``somf[arrow]``)
+    ``.parquet .feather``    columns of numbers (``somf[arrow]``)
+    ``.mat``                 MATLAB, dense or sparse; version 7.3 needs ``somf[hdf5]``
+    ``.nc``                  NetCDF; version 4 needs ``somf[hdf5]``
+    ``.nii .nii.gz``         NIfTI as volumes × voxels (``somf[nifti]``)
+    ``.mtx .mtx.gz``         Matrix Market, converted once
+    anything else            raw numbers, with `shape` and `dtype`
+    ======================== ===================================================================
 
     Parameters
     ----------
@@ -122,11 +140,13 @@ def open_source(
         A file, a pattern such as ``"scans/*.npy"`` (taken in alphabetical order), or several files;
         the rows of several files are stacked.
     dataset : str, optional
-        Name of the matrix in an HDF5 file or a Zarr group; needed if there are several.
+        Name of the matrix in a file of HDF5, Zarr, NetCDF, MATLAB or NumPy (``.npz``); needed if
+        there are several. In a file of AnnData the default is ``"X"``; a layer is
+        ``"layers/counts"``.
     shape : tuple of (int, int), optional
         Shape of raw numbers as they are stored.
     dtype : numpy.dtype, optional
-        Type of raw numbers.
+        Type of raw numbers, or of the numbers that text is converted to (by default float64).
     transposed : bool
         Whether files hold features × samples rather than samples × features.
     allow_external : bool
@@ -154,10 +174,22 @@ def open_source(
     paths = _expand(path)
     if not paths:
         raise ParameterError("path", "name at least one file", path)
-    openers = [partial(_open, p, dataset, shape, dtype, transposed, allow_external) for p in paths]
+    if any(map(is_url, paths)):
+        return _open_urls(paths, dataset, transposed)
+    options = (dataset, shape, dtype, transposed, allow_external)
+    openers = [partial(read_file, Request(p, *options)) for p in paths]
     if len(paths) == 1:
         return openers[0]()
     return StackedSource(open_some(openers, paths), paths)
+
+
+def _open_urls(paths: list[str], dataset: str | None, transposed: bool) -> Source:
+    """Open what URLs lead to; files on this machine must be opened on their own."""
+    if not all(map(is_url, paths)):
+        rule = "be all URLs or all files on this machine"
+        raise ParameterError("path", rule, paths, "Open them one by one, and stack the sources.")
+    parts = [remote_source(url, dataset, transposed) for url in paths]
+    return parts[0] if len(parts) == 1 else StackedSource(parts, paths)
 
 
 def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
@@ -165,89 +197,14 @@ def _expand(path: PathLike | Sequence[PathLike]) -> list[str]:
     if not isinstance(path, str | os.PathLike):
         return [name for p in path for name in _expand(p)]
     name = os.fspath(path)
+    if is_url(name):
+        return [name]
     found = files_matching(name)
     if not found:
         raise MissingFileError(f"No file matches {name!r}.")
     if not os.path.exists(found[0]):
         raise MissingFileError(f"There is no file {name!r}.")
     return [os.path.abspath(n) for n in found]
-
-
-def _open(
-    path: str,
-    dataset: str | None,
-    shape: tuple[int, int] | None,
-    dtype: Any,
-    transposed: bool,
-    allow_external: bool,
-) -> Source:
-    source = _by_kind(path, dataset, shape, dtype, transposed, allow_external)
-    try:
-        check_real(source.dtype)
-        check_not_empty(source.shape)
-    except DataError as error:
-        raise DamagedFileError(f"{path!r} cannot be used: {error}") from error
-    source.files = (path,)
-    return source
-
-
-def _by_kind(
-    path: str,
-    dataset: str | None,
-    shape: tuple[int, int] | None,
-    dtype: Any,
-    transposed: bool,
-    allow_external: bool,
-) -> Source:
-    kind = ending_of(path)
-    is_container = kind in HDF5 or os.path.isdir(path)
-    stores_its_shape = is_container or kind in MATRICES
-    _check_applies(path, "dataset", dataset, is_container, "HDF5 files and Zarr groups")
-    _check_applies(path, "shape", shape, not stores_its_shape, "raw files")
-    if kind in HDF5:
-        return hdf5_source(path, dataset, transposed, allow_external)
-    if is_container:
-        return zarr_source(path, dataset, transposed)
-    if kind == ".npz":
-        csr = read_csr(path)
-        return CsrSource(sp.csr_array(csr.T) if transposed else csr)
-    X = map_npy(path) if kind == ".npy" else _raw(path, kind, shape, dtype)
-    check_dimensions(path, X.shape)
-    return ArraySource(X.T if transposed else X)
-
-
-def _raw(path: str, kind: str, shape: tuple[int, int] | None, dtype: Any) -> Array:
-    """Map a file of nothing but numbers, if their shape and type are given."""
-    if shape is None and dtype is None:
-        raise UnknownKindError(f"{path!r} cannot be opened: {_how_to_open(path, kind)}")
-    if shape is None or dtype is None:
-        raise FileRequestError(
-            path,
-            "shape and dtype",
-            f"both be given for {path!r}",
-            (shape, dtype),
-            got=f"{shape!r} and {dtype!r}",
-        )
-    return map_raw(path, shape, dtype)
-
-
-def _check_applies(path: str, name: str, value: Any, applies: bool, kinds: str) -> None:
-    if value is not None and not applies:
-        rule = f"not be given for {path!r}"
-        raise FileRequestError(path, name, rule, value, f"It is for {kinds}.")
-
-
-def _how_to_open(path: str, kind: str) -> str:
-    """Return why a file cannot be opened, and what to do instead."""
-    if kind in IMAGES:
-        return "it is an image. Wrap it: ImagePatches(path, patch_size)."
-    header = envi_header_of(path)
-    if header is not None:
-        return f"it is the data of an image. Wrap its header: ImagePatches({header!r}, patch_size)."
-    return (
-        f"the kind of {kind or 'a file without an ending'} is not known. Give shape and dtype of "
-        "raw numbers: somf.data.open_source(path, shape=(n, p), dtype='float32')."
-    )
 
 
 def _is_path(X: Any) -> bool:

@@ -4,13 +4,16 @@ import itertools
 import os
 import re
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from somf.data.checks import gone
+from somf.data.checks import gone, is_real
 from somf.data.formats.checks import (
+    MATRIX,
     check_chunks,
     check_claim,
     check_dimensions,
@@ -18,6 +21,14 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
+from somf.data.formats.feature_names import anndata_names, check_names, is_anndata
+from somf.data.formats.sparse_groups import (
+    SparseLayout,
+    StoredEntries,
+    sparse_layout,
+    sparse_source,
+)
+from somf.data.source import Source
 from somf.data.sources.plain_chunks import PlainChunks, has_chunks_of_rows
 from somf.data.sources.sliced import SlicedSource
 from somf.errors import FileRequestError
@@ -46,7 +57,7 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
     with guarded(path, "a Zarr array or group"):
         node = zarr.open(path, mode="r")
         if isinstance(node, zarr.Group):
-            arrays = {at: item for at, item in node.members(max_depth=None) if _is_array(item)}
+            arrays = {at: item for at, item in _members(node) if _is_array(item)}
             names = [at for at, item in arrays.items() if item.ndim in dimensions]
             chosen = choose(path, names, name, dimensions)
             if chosen not in arrays:
@@ -54,30 +65,126 @@ def open_array(path: str, name: str | None = None, dimensions: tuple[int, ...] =
             node = arrays[chosen]
         elif name is not None:
             raise FileRequestError(path, "dataset", f"not be given for the array {path!r}", name)
-        check_dimensions(path, node.shape, dimensions, name)
-        # Some chunks may be missing, and read as the fill value, but not nearly all of them.
-        stored = sum(size for _, size in _files_in(folder_of(node)))
-        check_claim(path, node.nbytes, stored)
-        check_chunks(path, node, stored)
+        _check_array(path, node, dimensions, name)
     return node
+
+
+def _members(group: Any) -> Iterator[tuple[str, Any]]:
+    """Yield all arrays and groups in a group, with their names."""
+    yield from group.members(max_depth=None)
+
+
+def _check_array(path: str, array: Any, dimensions: tuple[int, ...], name: str | None) -> None:
+    check_dimensions(path, array.shape, dimensions, name)
+    # Some chunks may be missing, and read as the fill value, but not nearly all of them.
+    stored = _stored_bytes(array)
+    check_claim(path, array.nbytes, stored)
+    check_chunks(path, array, stored)
+
+
+def _stored_bytes(array: Any) -> int:
+    return sum(size for _, size in _files_in(folder_of(array)))
 
 
 def _is_array(item: Any) -> bool:
     return hasattr(item, "dtype")
 
 
-def zarr_source(path: str, name: str | None, transposed: bool) -> SlicedSource:
-    """Open an array as the source that suits its layout.
+def zarr_source(path: str, name: str | None, transposed: bool) -> Source:
+    """Open an array, or a group that holds a sparse matrix, as the source that suits its layout.
 
     Parameters
     ----------
     path : str
     name : str, optional
-        See `open_array`.
+        See `open_array`. For a group of AnnData it is X if it is left out.
     transposed : bool
         Whether it is of shape (p, n).
     """
-    array = open_array(path, name)
+    zarr = import_optional("zarr", "zarr", "A Zarr array")
+    with guarded(path, "a Zarr array or group"), _quiet_about_strings(zarr):
+        root = zarr.open(path, mode="r")
+        if not isinstance(root, zarr.Group):
+            return _dense_source(path, open_array(path, name), transposed)
+        return _member_source(path, root, name, transposed)
+
+
+def zarr_group_source(group: Any) -> Source:
+    """Return the sparse matrix that an open group holds as a source.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    """
+    path = str(group.store_path)
+    with guarded(path, "a Zarr array or group"):
+        layout = sparse_layout(group, group.get)
+        if layout is None:
+            raise ValueError(f"{group.name!r} is not a sparse matrix")
+        return sparse_source(_stored_entries(group, layout), layout, False, path)
+
+
+def zarr_is_anndata(path: str) -> bool:
+    """Return whether a folder is an AnnData object."""
+    zarr = import_optional("zarr", "zarr", "A Zarr array")
+    with guarded(path, "a Zarr array or group"), _quiet_about_strings(zarr):
+        root = zarr.open(path, mode="r")
+        return isinstance(root, zarr.Group) and is_anndata(root)
+
+
+@contextmanager
+def _quiet_about_strings(zarr: Any) -> Iterator[None]:
+    """Do not tell that the specification of strings, as in names, is not final."""
+    with warnings.catch_warnings():
+        category = getattr(zarr.errors, "UnstableSpecificationWarning", None)
+        if category is not None:
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+def _member_source(path: str, root: Any, name: str | None, transposed: bool) -> Source:
+    """Open an array or a sparse matrix in a group."""
+    of_anndata = is_anndata(root)
+    wanted = "X" if name is None and of_anndata and "X" in root else name
+    if wanted is None or wanted not in root:
+        names = [at for at, item in _members(root) if _is_matrix(item)]
+        wanted = choose(path, names, name)
+        if wanted not in names:
+            raise not_in_file(path, name, names)
+    node = root[wanted]
+    layout = None if _is_array(node) else sparse_layout(node, node.get)
+    if layout is not None:
+        source = sparse_source(_stored_entries(node, layout), layout, transposed, path)
+    elif _is_array(node):
+        _check_array(path, node, MATRIX, name)
+        source = _dense_source(path, node, transposed)
+    else:
+        raise not_in_file(path, name, [at for at, item in _members(root) if _is_matrix(item)])
+    found = anndata_names(root.get, wanted, transposed) if of_anndata else None
+    source.feature_names = check_names(path, found, source.shape[1])
+    return source
+
+
+def _is_matrix(item: Any) -> bool:
+    if _is_array(item):
+        return item.ndim == 2 and is_real(np.dtype(item.dtype))
+    return sparse_layout(item, item.get) is not None
+
+
+def _stored_entries(group: Any, layout: SparseLayout) -> StoredEntries:
+    data, indices, indptr = (group.get(name) for name in layout.names)
+    if not all(_is_array(array) and len(array.shape) == 1 for array in (data, indices, indptr)):
+        raise ValueError(f"{group.name!r} is a sparse matrix without {', '.join(layout.names)}")
+    files = [ChunkFiles(array) for array in (data, indices)]
+
+    def confirm(first: int, last: int) -> None:
+        for of_array in files:
+            of_array.check(first, last)
+
+    return StoredEntries(data, indices, indptr, _stored_bytes(group), confirm)
+
+
+def _dense_source(path: str, array: Any, transposed: bool) -> SlicedSource:
     if not transposed and _is_raw(array) and has_chunks_of_rows(array):
         return PlainChunkFiles(array, path=path)
     return ZarrSource(array, transposed, path)
@@ -190,6 +297,8 @@ class ZarrSource(SlicedSource):
     path : str
     """
 
+    small_read = 2**20  # the library takes a millisecond for a read, of a part of a shard, too
+
     def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
         super().__init__(X, transposed, path)
         self._files = ChunkFiles(X)
@@ -206,6 +315,8 @@ class PlainChunkFiles(PlainChunks, ZarrSource):
     X : zarr.Array of shape (n, p)
     path : str
     """
+
+    small_read = 0  # it is read without the library
 
     def __init__(self, X: Any, path: str) -> None:
         super().__init__(X, path=path)

@@ -25,7 +25,14 @@ class SlicedSource(Source):
         Whether the object is of shape (p, n): features × samples.
     path : str, optional
         The file it comes from, to be named in errors.
+
+    Attributes
+    ----------
+    small_read : int
+        Bytes up to which several chunks are read together, where a read has a price of its own.
     """
+
+    small_read = 0
 
     def __init__(self, X: Any, transposed: bool = False, path: str | None = None) -> None:
         self.X, self.transposed, self.path = X, transposed, path
@@ -35,7 +42,8 @@ class SlicedSource(Source):
         if stored is not None and len(stored):
             largest = int(np.diff(stored, append=self.shape[0]).max())
             most = max(1, LARGEST_CHUNK // max(1, self.shape[1] * self.dtype.itemsize))
-            self.chunk_starts = runs(stored, self.shape[0], min(largest, most))
+            few = self.small_read // max(1, self.shape[1] * self.dtype.itemsize)
+            self.chunk_starts = runs(stored, self.shape[0], min(max(largest, few), most))
             if largest > most and not self.supports_partial_chunks:
                 self._warn_of_large_chunks(largest, most)
 

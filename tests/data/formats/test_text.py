@@ -1,0 +1,134 @@
+"""Tables of text, good and damaged ones."""
+
+import gzip
+import logging
+
+import numpy as np
+import pytest
+
+from somf import NMF
+from somf.data import open_source
+from somf.errors import NotFiniteError
+from tests.helpers.files import fails, is_refused
+from tests.helpers.source_contract import SourceContract, matrix
+
+pytest.importorskip("pyarrow", reason="tables of text need somf[arrow]")
+
+NAMES = [f"band {i}" for i in range(7)]
+
+
+def write_csv(path, X, header=None, delimiter=",", row_names=False):
+    """Write a table; return its path."""
+    lines = [] if header is None else [delimiter.join([*([""] * row_names), *header])]
+    for i, row in enumerate(X):
+        names = [f"row {i}"] if row_names else []
+        lines.append(delimiter.join([*names, *(repr(float(x)) for x in row)]))
+    content = "\n".join([*lines, ""]).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+class TestCsvFile(SourceContract):
+    def make(self, folder):
+        source = open_source(write_csv(folder / "X.csv", matrix(), NAMES))
+        assert source.feature_names == NAMES
+        return source, matrix()
+
+
+class TestCsvFileInAScratchFile(SourceContract):
+    @pytest.fixture(autouse=True)
+    def small_memory(self, monkeypatch):
+        monkeypatch.setattr("somf.scratch.SCRATCH_BYTES", 100)
+        monkeypatch.setattr("somf.data.formats.text.BLOCK_BYTES", 300)
+
+    def make(self, folder):
+        source = open_source(write_csv(folder / "X.csv", matrix()), dtype="float32")
+        assert isinstance(source.X, np.memmap)
+        return source, matrix().astype(np.float32)
+
+
+class TestTransposedTsvFile(SourceContract):
+    def make(self, folder):
+        path = write_csv(folder / "X.tsv.gz", matrix().T, "x" * 23, "\t", row_names=True)
+        source = open_source(path, transposed=True)
+        assert source.feature_names == [f"row {i}" for i in range(7)]
+        return source, matrix()
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ("1,2.5\n3,4\n", None),
+        ("1 2.5\n3 4\n", None),
+        ("# made by a spectrometer\n\n1;2,5\n3;4,0\n", None),
+        ("a\tb\r\n1\t2.5\r\n3\t4\r\n", ["a", "b"]),
+        ('\ufeff"a, b";c\n1;2.5\n3;4', ["a, b", "c"]),
+        (",a,a\n0,1,2.5\n1,3,4\n", ["a", "a"]),  # pandas
+        ('"a" "b"\n"first" 1 2.5\n"second" 3 4\n', ["a", "b"]),  # R
+        ("a,b\n\n1,2.5\n3,4\n", ["a", "b"]),
+    ],
+)
+def test_ways_to_write_a_table_are_recognised(tmp_path, content, names):
+    (tmp_path / "X.txt").write_bytes(content.encode())
+    source = open_source(tmp_path / "X.txt")
+    np.testing.assert_array_equal(source.rows(np.arange(2)), [[1, 2.5], [3, 4]])
+    assert source.feature_names == names
+
+
+def test_the_conversion_is_announced(tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="somf"):
+        open_source(write_csv(tmp_path / "X.csv", matrix()))
+    assert "from text once" in caplog.text
+
+
+def test_a_missing_number_is_nan_and_named_with_its_row(tmp_path):
+    (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n5,\nNA,\n")
+    rows = open_source(tmp_path / "X.csv").rows(np.arange(4))
+    np.testing.assert_array_equal(np.isnan(rows).nonzero(), [[2, 3, 3], [1, 0, 1]])
+    with pytest.raises(NotFiniteError, match=r"NaN in row [23]") as caught:
+        NMF(1, n_epochs=1).fit(open_source(tmp_path / "X.csv"))
+    assert caught.value.row in (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is not a table of numbers, or is damaged: it is empty"),
+        (b"a,b\n", "it has no rows"),
+        (b"\0\1\2\3", "it is not text"),
+        (b"a,b\n\xff\xfe,2\n", "it is not text in UTF-8"),
+        (b"1,2\n3\n", "Row #2: Expected 2 columns, got 1"),
+        (b"a,b,c\n1,2\n3,4\n", "its header has 3 columns, its first row 2"),
+        (b"a,b\n1,2\n3,x\n", "column #1: Row #3: .* invalid value 'x'"),
+        (
+            b"gene,b\nTP53,2\nACTB,3\n",
+            "Column 'gene' .* must hold numbers, got 'TP53'.*names of",
+        ),
+        (b"a,b\n1,u\n", "Column 'b' of .* must hold numbers, got 'u' in the first row"),
+        (b"a,b\n1," + b"5" * 200_000 + b"\n", "field larger than field limit"),
+    ],
+)
+def test_a_table_that_does_not_hold_numbers_is_named(tmp_path, content, message):
+    (tmp_path / "X.csv").write_bytes(content)
+    fails(tmp_path / "X.csv", message)
+
+
+def test_a_truncated_or_corrupted_archive_is_named(tmp_path):
+    path = write_csv(tmp_path / "X.csv.gz", np.random.default_rng(0).random((200, 5)))
+    content = path.read_bytes()
+    for damaged in (content[:-20], content[:100] + b"\0" * 20 + content[120:]):
+        path.write_bytes(damaged)
+        fails(path, "is not a table of numbers, or is damaged")
+
+
+def test_an_archive_that_expands_beyond_the_bound_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("somf.data.formats.streams.SMALL", 2**16)
+    write_csv(tmp_path / "X.csv.gz", np.zeros((20_000, 5)))
+    fails(tmp_path / "X.csv.gz", "expands to more than 65,536 bytes. If it is fine, decompress it")
+
+
+def test_numbers_are_converted_to_a_floating_type(tmp_path):
+    write_csv(tmp_path / "X.csv", matrix())
+    is_refused(tmp_path / "X.csv", "dtype must be float32 or float64", dtype=int)
+    is_refused(tmp_path / "X.csv", "shape must not be given", shape=(23, 7))
+    is_refused(tmp_path / "X.csv", "dataset must not be given", dataset="X")
