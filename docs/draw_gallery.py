@@ -22,7 +22,7 @@ DRAWINGS = (
 )
 """Examples whose figures are kept as PNG."""
 
-PHOTOGRAPHS = ("denoising", "inpainting")
+PHOTOGRAPHS = ("denoising", "inpainting", "unmixing")
 """Examples whose figures are kept as JPEG."""
 
 SCENE = ("spectra", "scene", "atoms")

@@ -119,6 +119,17 @@ def test_denoising_example_removes_noise(tmp_path, capsys, drawn):
     assert len(atoms.texts) == 32
 
 
+def test_unmixing_example_maps_spectra(tmp_path, capsys, drawn):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    options = ("--crop", 40, "--components", 3, "--epochs", 2)
+    output = run_here(capsys, "unmixing.py", "--output", tmp_path, *options)
+    assert numbers(r"relative error: ([\d.]+)", output)[0] < 0.1
+    maps, scene, error, spectra, _ = drawn(tmp_path / "unmixing.png")
+    assert len(maps.texts) == len(spectra.lines) == 3
+    assert scene.images[0].get_array().shape == (40, 40, 3)
+    assert error.images[0].get_array().shape == (40, 40)
+
+
 def test_nmf_example_composes_digits_of_few_strokes(tmp_path, capsys, drawn):
     output = run_here(
         capsys, "digits_nmf.py", "--output", tmp_path, "--components", 20, "--epochs", 3
@@ -177,7 +188,7 @@ def test_ratings_example_predicts_ratings_that_were_held_out(tmp_path, capsys, d
         if (person + 3 * thing) % 4
     ]
     (tmp_path / "ratings.dat").write_text("\n".join(lines))
-    options = ("--components", 6, "--alpha", 0.01, 0.1, "--output", tmp_path)
+    options = ("--components", 6, "--penalty", 0.005, 0.05, "--output", tmp_path)
     output = run_here(capsys, "ratings.py", tmp_path / "ratings.dat", *options)
     assert "1800 ratings of 60 people for 40 things, 75.0% of all" in output
     by_offsets, with_codes = numbers(r"(\d\.\d{4})", output)

@@ -106,8 +106,9 @@ class TrainingConfig(Config):
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
         ones learn later from what they have seen. With fewer features than atoms the update is
-        cheap, and minibatches are smaller. Where only a part of the entries is known, there are
-        more samples, with as many known entries as there would be otherwise.
+        cheap, and minibatches are smaller. Where only a part of the entries is known, the update is
+        more expensive, and so there are more samples: with twice as many known entries as there
+        would be otherwise.
 
         Parameters
         ----------
@@ -121,6 +122,7 @@ class TrainingConfig(Config):
             return self
         least, most = BATCH_SIZES[self.device]
         size = min(max(SAMPLES_PER_ATOM * min(self.n_components, n_features), least), most)
+        size *= 2 if known_share < 1 else 1
         size = round(size / max(known_share, size / LARGEST_BATCH))
         per_sample = max(n_features, self.n_components**2 if self.has_weights else 0)
         size = min(size, max(LARGEST_BATCH // per_sample, least))
