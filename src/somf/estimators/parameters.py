@@ -60,12 +60,13 @@ surrogate : {"online", "incremental"}
     codes fit into memory; converges to a much smaller stationarity gap).
 learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
-    `fit` the average remembers 8,192 samples or half an epoch at most: codes on the bad atoms
-    of the beginning are forgotten. It remembers more when the objective stops improving.
+    `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
+    bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
 batch_size : int or "auto"
-    Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
-    1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-    is known (see `missing`), it is larger, so that a minibatch has twice as many known ones.
+    Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
+    fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
+    epoch. Where only a part of the entries is known (see `missing`), it is
+    larger, so that a minibatch has twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float
