@@ -5,9 +5,13 @@ there. `describe_parameters` adds all others of its signature, with their defaul
 reference and the options of the command have them too.
 """
 
+import difflib
+import functools
 import inspect
 import re
 from typing import Any, TypeVar
+
+from somf.errors import UnknownParameterError
 
 PARAMETERS = """\
 n_components : int
@@ -133,6 +137,11 @@ feature_names_in_ : ndarray of str
 channels_ : somf.data.Channels
     What the features of spectra are, or the channels of patches, where it is known: wavelengths
     with their unit, or names.
+explained_variance_ratio_ : float
+    After `fit`: one less Σ‖x − Dα‖² / Σ‖x − x̄‖², over up to 300 samples of X that are read again
+    for it, with the codes of `transform`. For all samples, see `measure`.
+reconstruction_err_ : float
+    After `fit`: the Frobenius norm of X − codes @ components_, estimated from the same samples.
 n_iter_ : int
     Number of iterations.
 n_samples_seen_ : int
@@ -169,6 +178,7 @@ def describe_parameters(estimator: Class) -> Class:
     estimator : type
         The same class.
     """
+    _name_in_errors(estimator)
     if estimator.__doc__ is None:  # python -OO removes docstrings
         return estimator
     doc, _, examples = inspect.cleandoc(estimator.__doc__).partition("\n\nExamples\n--------\n")
@@ -186,6 +196,22 @@ def describe_parameters(estimator: Class) -> Class:
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items()]
     estimator.__doc__ = "\n\n".join([summary, *parts]) + "\n"
     return estimator
+
+
+def _name_in_errors(estimator: type) -> None:
+    """Let an error about a parameter that is unknown name the class, and the nearest parameter."""
+    initialise: Any = estimator.__init__  # type: ignore[misc] # that of this class
+    known = list(inspect.signature(initialise).parameters)[1:]
+
+    @functools.wraps(initialise)
+    def initialise_with_known(self: Any, *args: Any, **params: Any) -> None:
+        for name in params.keys() - set(known):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UnknownParameterError(type(self).__name__, name, hint)
+        initialise(self, *args, **params)
+
+    setattr(estimator, "__init__", initialise_with_known)  # noqa: B010 (mypy forbids assignment)
 
 
 def _entries(section: str) -> dict[str, tuple[str, str]]:
