@@ -1,4 +1,4 @@
-"""Scores for the model selection of scikit-learn: ``GridSearchCV(…, scoring=ExplainedVariance(5))``.
+"""Scores for scikit-learn's model selection: ``GridSearchCV(…, scoring=ExplainedVariance(5))``.
 
 `MatrixFactorization.score` is minus the objective, which holds the penalty: a search over `alpha`
 always prefers the smallest. Errors alone prefer it, too, since codes get denser. Models with

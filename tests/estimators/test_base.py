@@ -360,7 +360,7 @@ def test_what_is_wrong_with_the_shape_is_said_with_what_to_do(toy, tmp_path):
     model = DictionaryLearning(3, n_epochs=1, verbose=False, random_state=0).fit(toy)
     with pytest.raises(ValueError, match="is it transposed"):
         model.transform(toy[:50].T)
-    with pytest.raises(ValueError, match="use somf.ImagePatches"):
+    with pytest.raises(ValueError, match=r"use somf\.ImagePatches"):
         model.fit(toy[None])
-    with pytest.raises(FileNotFoundError, match="There is no folder '.*missing' to save"):
+    with pytest.raises(FileNotFoundError, match=r"There is no folder '.*missing' to save"):
         model.save(tmp_path / "missing" / "model.somf")

@@ -1,5 +1,7 @@
 """Codes that are empty, or dense, are not left without a word."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -27,22 +29,8 @@ def test_the_wrong_scale_is_reported_with_an_alpha_that_would_do(data, scale, wo
 
 
 def test_codes_of_the_right_scale_and_samples_that_are_zero_are_no_reason_to_warn(data):
-    DictionaryLearning(12, **PARAMS).fit(np.concatenate([data, np.zeros((5000, 20))]))
-    SparsePCA(5, alpha=1e-3, **PARAMS).fit(data)
-
-
-def test_the_attributes_after_a_fit_are_those_of_its_samples(data):
-    model = DictionaryLearning(12, **PARAMS).fit(data)
-    found = model.measure(data)
-    error = np.linalg.norm(data - model.inverse_transform(model.transform(data)))
-    assert model.explained_variance_ratio_ == pytest.approx(found.explained_variance, abs=0.01)
-    assert model.reconstruction_err_ == pytest.approx(error, rel=0.01)
-
-
-def test_a_sample_of_many_tells_about_all(data):
-    many = np.tile(data, (10, 1))
-    model = DictionaryLearning(12, **PARAMS).fit(many)
-    found = model.measure(many)
-    assert model.explained_variance_ratio_ == pytest.approx(found.explained_variance, abs=0.05)
-    error = np.linalg.norm(many - model.inverse_transform(model.transform(many)))
-    assert model.reconstruction_err_ == pytest.approx(error, rel=0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        DictionaryLearning(12, **PARAMS).fit(data)
+        DictionaryLearning(12, **PARAMS).fit(np.concatenate([data, np.zeros((5000, 20))]))
+        SparsePCA(5, alpha=1e-3, **PARAMS).fit(data)

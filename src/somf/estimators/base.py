@@ -49,13 +49,11 @@ from somf.inference.coding import (
     with_weights,
 )
 from somf.inference.imputation import filled_in
-from somf.inference.inspection import inspect_samples, some_samples
 from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.inference.variance import Variance
-from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
 from somf.penalties import CodePenalty
 from somf.persistence import modelfile
@@ -95,8 +93,6 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """
 
     components_: Array
-    explained_variance_ratio_: float
-    reconstruction_err_: float
     history_: History
     alpha_: float
     offsets_: Array
@@ -241,27 +237,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         adopt_features(self, X, source)
         self._adopt(learned.config, learned.state, learned.history)
-        self._inspect(learned, source, own_rows, communicator)
+        if isinstance(self.alpha, Real) and communicator.size == 1:
+            warn_about_codes(learned, source)
         self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
         return self
-
-    def _inspect(
-        self, fit: fitting.Fit, source: Source, own_rows: bool, communicator: Communicator
-    ) -> None:
-        """Look at a few samples, and warn if λ does not suit them."""
-        config = fit.config
-        own = rows_of_rank(source, own_rows, communicator)
-        ids = some_samples(source, own, fit.state.seed)
-        learned = self._learned(config.transform_penalty)
-        with threads(config.n_threads):
-            found = inspect_samples(learned, source, ids, communicator)
-            self.explained_variance_ratio_ = np.float64(found.explained_variance)
-            n_samples = communicator.total(len(own))[0]
-            self.reconstruction_err_ = np.sqrt(n_samples * found.mean_sq_error)
-            is_chosen = isinstance(self.alpha, Real)
-            if is_chosen and communicator.size == 1 and len(ids):
-                warn_about_codes(config, found, self.components_, source, ids)
 
     def _communicator(self, ranks: str) -> Communicator:
         """Return the communicator of the ranks that work together with this process."""

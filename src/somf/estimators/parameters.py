@@ -137,11 +137,6 @@ feature_names_in_ : ndarray of str
 channels_ : somf.data.Channels
     What the features of spectra are, or the channels of patches, where it is known: wavelengths
     with their unit, or names.
-explained_variance_ratio_ : float
-    After `fit`: one less Σ‖x − Dα‖² / Σ‖x − x̄‖², over up to 300 samples of X that are read again
-    for it, with the codes of `transform`. For all samples, see `measure`.
-reconstruction_err_ : float
-    After `fit`: the Frobenius norm of X − codes @ components_, estimated from the same samples.
 n_iter_ : int
     Number of iterations.
 n_samples_seen_ : int
