@@ -17,11 +17,12 @@ DRAWINGS = (
     "topics",
     "streaming",
     "model_selection",
+    "single_cell",  # needs scanpy
     "hyperspy_nmf",
 )
 """Examples whose figures are kept as PNG."""
 
-PHOTOGRAPHS = ("denoising", "inpainting")
+PHOTOGRAPHS = ("denoising", "inpainting", "unmixing")
 """Examples whose figures are kept as JPEG."""
 
 SCENE = ("spectra", "scene", "atoms")

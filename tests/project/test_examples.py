@@ -119,6 +119,17 @@ def test_denoising_example_removes_noise(tmp_path, capsys, drawn):
     assert len(atoms.texts) == 32
 
 
+def test_unmixing_example_maps_spectra(tmp_path, capsys, drawn):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    options = ("--crop", 40, "--components", 3, "--epochs", 2)
+    output = run_here(capsys, "unmixing.py", "--output", tmp_path, *options)
+    assert numbers(r"relative error: ([\d.]+)", output)[0] < 0.1
+    maps, scene, error, spectra, _ = drawn(tmp_path / "unmixing.png")
+    assert len(maps.texts) == len(spectra.lines) == 3
+    assert scene.images[0].get_array().shape == (40, 40, 3)
+    assert error.images[0].get_array().shape == (40, 40)
+
+
 def test_nmf_example_composes_digits_of_few_strokes(tmp_path, capsys, drawn):
     output = run_here(
         capsys, "digits_nmf.py", "--output", tmp_path, "--components", 20, "--epochs", 3
@@ -206,6 +217,15 @@ def test_model_selection_example_compares_on_held_out_samples(tmp_path, capsys, 
     atoms = [float(row[-1]) for row in rows]
     assert min(atoms[:2]) > max(atoms[2:])
     assert drawn(tmp_path / "model_selection.png")
+
+
+@pytest.mark.filterwarnings("ignore")  # those of scanpy
+def test_single_cell_example_finds_programs_of_types_of_cells(tmp_path, capsys, drawn):
+    pytest.importorskip("scanpy", reason="needs scanpy, which has the cells")
+    output = run_here(capsys, "single_cell.py", "--output", tmp_path)
+    assert re.search(r"most used by CD19\+ B: .*MS4A1", output)
+    assert re.search(r"most used by CD56\+ NK: .*GNLY", output)
+    assert len(list(drawn(tmp_path / "single_cell.png"))) == 9
 
 
 def test_hyperspy_example_finds_the_phases(tmp_path, capsys, drawn):

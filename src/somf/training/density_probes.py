@@ -89,7 +89,7 @@ class AtomProbe:
             The λ with which the atoms were learned.
         """
         size = np.abs(to_host(D))
-        self.density = np.count_nonzero(size > NEGLIGIBLE * size.max(axis=0)) / size.size
+        self.density = int(np.count_nonzero(size > NEGLIGIBLE * size.max(axis=0))) / size.size
         factor = (self.density / self.target) ** ATOM_POWER
         alpha = before * min(max(factor, 1 / LARGEST_STEP), LARGEST_STEP)
         return min(alpha, LARGEST_ALPHA)
