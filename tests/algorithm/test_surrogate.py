@@ -5,7 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.algorithm.surrogate import Forgetting, IncrementalSurrogate, OnlineSurrogate
+from somf.algorithm.surrogate import (
+    CHUNK,
+    Coded,
+    Forgetting,
+    IncrementalSurrogate,
+    OnlineSurrogate,
+)
 from somf.data import as_source
 from somf.distributed import ALONE
 from somf.kernels.cpu import kernels as cpu
@@ -19,20 +25,31 @@ def state(toy):
     return start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
 
 
+def coded(code):
+    """Return codes of samples that all count the same."""
+    return Coded(code, np.ones(len(code)))
+
+
 def random_codes(b, seed):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((b, 5)) * (rng.random((b, 5)) < 0.5)
 
 
+@pytest.mark.parametrize("seen", [40, CHUNK - 10, 3 * CHUNK])
 @pytest.mark.parametrize("v", [0.76, 0.92, 0.99])
-def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v):
+def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v, seen):
     kept = 1.0
-    for s in range(41, 61):
+    for s in range(seen + 1, seen + 21):
         kept *= 1 - s**-v
     weight = Forgetting(v).weight
-    assert weight(40, 20) == pytest.approx(1 - kept)
+    assert weight(seen, 20) == pytest.approx(1 - kept)
     assert weight(0, 3) == 1.0
-    assert (1 - weight(40, 5)) * (1 - weight(45, 15)) == pytest.approx(1 - weight(40, 20))
+    parts = (1 - weight(seen, 5)) * (1 - weight(seen + 5, 15))
+    assert parts == pytest.approx(1 - weight(seen, 20))
+
+
+def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
+    assert Forgetting(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
 
 
 @pytest.mark.parametrize("seen", [0, 40, 95, 10**6])
@@ -53,7 +70,7 @@ def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, 
         w = Forgetting(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code), len(code))
+        surrogate.add(sp.csc_array(X) if sparse else X, coded(code), None, len(code))
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)
@@ -65,7 +82,7 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
     for t in range(10):
         batch = np.random.default_rng(t).permutation(30)[:12]
         code = random_codes(12, t)
-        surrogate.add(toy[batch], code, latest[batch], len(code))
+        surrogate.add(toy[batch], coded(code), coded(latest[batch]), len(code))
         surrogate.total()
         latest[batch] = code
     np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
@@ -76,11 +93,11 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
 def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
     surrogate = IncrementalSurrogate(state, cpu, ALONE)
     old = random_codes(20, 0)
-    surrogate.add(toy[:20], old, np.zeros_like(old), 20)
+    surrogate.add(toy[:20], coded(old), coded(np.zeros_like(old)), 20)
     surrogate.total()
     new = random_codes(20, 1)
     new[:, 2] = 0
-    surrogate.add(toy[:20], new, old, 20)
+    surrogate.add(toy[:20], coded(new), coded(old), 20)
     surrogate.total()
     assert not state.B[:, 2].any()
     assert not state.C[2].any()

@@ -21,6 +21,7 @@ from somf.errors import MissingFileError, MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
+    AlphaPer,
     Center,
     CodeEstimator,
     Device,
@@ -55,7 +56,6 @@ from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
 from somf.inference.variance import Variance
 from somf.kernels.host import to_host
-from somf.penalties import CodePenalty
 from somf.persistence import modelfile
 from somf.persistence.provenance import provenance_of
 from somf.training import fitting
@@ -106,11 +106,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_components: int = 100,
         *,
         alpha: float | Literal["auto"] = 0.1,
+        alpha_per: AlphaPer = "sample",
         code_density: float = 0.1,
         atom_density: float | None = None,
         transform_alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
+        atom_alpha: float = 0.0,
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
@@ -137,11 +139,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
+        self.alpha_per = alpha_per
         self.code_density = code_density
         self.atom_density = atom_density
         self.transform_alpha = transform_alpha
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
+        self.atom_alpha = atom_alpha
         self.reduction = reduction
         self.code_estimator = code_estimator
         self.masks = masks
@@ -721,21 +725,23 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Codes are those of the objective, or those of `transform`, which are for the user.
         """
         config = self._config()
+        learned = LearnedDictionary(
+            self.components_,
+            config.transform_penalty if for_user else config.penalty,
+            config.ball,
+            config.device,
+            config.n_threads,
+            config.atom_alpha,
+            config.per_entry,
+        )
         return coding(
-            self._learned(config.transform_penalty if for_user else config.penalty),
+            learned,
             source,
             check_tolerance(tol),
             ids,
             entries_per_row=entries_per_row,
             verbose=config.verbose,
             pursuit=pursuit,
-        )
-
-    def _learned(self, penalty: CodePenalty) -> LearnedDictionary:
-        """Return the atoms, and how samples are coded on them."""
-        config = self._config()
-        return LearnedDictionary(
-            self.components_, penalty, config.ball, config.device, config.n_threads
         )
 
     # Keeping what was learned

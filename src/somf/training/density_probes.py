@@ -90,7 +90,7 @@ class AtomProbe:
         """
         size = np.abs(to_host(D))
         self.density = int(np.count_nonzero(size > NEGLIGIBLE * size.max(axis=0))) / size.size
-        factor = (self.density / self.target) ** ATOM_POWER
+        factor: float = (self.density / self.target) ** ATOM_POWER
         alpha = before * min(max(factor, 1 / LARGEST_STEP), LARGEST_STEP)
         return min(alpha, LARGEST_ALPHA)
 
