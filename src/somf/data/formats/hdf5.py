@@ -17,10 +17,11 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
+from somf.data.formats.coordinates import hdf5_coordinates
 from somf.data.formats.feature_names import anndata_names, check_names, is_anndata
 from somf.data.formats.hdf5_external import ExternalDataset, external_files, names_of_external_files
 from somf.data.formats.kinds import Kind, ending_of
-from somf.data.formats.netcdf import packing_of, scale_names
+from somf.data.formats.netcdf import packing_of
 from somf.data.formats.sparse_groups import (
     SparseLayout,
     StoredEntries,
@@ -240,10 +241,11 @@ def _matrix(
     else:
         source = sparse_source(_stored_entries(path, node, layout), layout, transposed, path)
     if is_anndata(file):
-        names_found = anndata_names(get, wanted, transposed)
-    else:
-        names_found = None if layout else scale_names(node, 0 if transposed else 1)
-    source.feature_names = check_names(path, names_found, source.shape[1])
+        found = anndata_names(get, wanted, transposed)
+        source.feature_names = check_names(path, found, source.shape[1])
+    elif layout is None:
+        source.channels = hdf5_coordinates(node, 0 if transposed != is_of_matlab else 1)
+        source.feature_names = None if source.channels is None else source.channels.texts
     return source
 
 

@@ -8,19 +8,15 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from somf.data.channels import Channels, channels_at
 from somf.data.checks import is_real
 from somf.data.formats.checks import check_dimensions, choose, guarded, not_in_file
-from somf.data.formats.feature_names import check_names, texts
-from somf.data.formats.hdf5_external import names_of_external_files
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.scaled import Packing, Scaled
 from somf.data.sources.sliced import SlicedSource
 from somf.errors import DamagedFileError
 from somf.typing import Array
-
-NO_COORDINATE = "This is a netCDF dimension but not a netCDF variable"
-"""How netCDF-4 begins the name of a dimension without coordinates."""
 
 
 def packing_of(attributes: Mapping[str, Any]) -> Packing:
@@ -43,25 +39,6 @@ def packing_of(attributes: Mapping[str, Any]) -> Packing:
     )
 
 
-def scale_names(dataset: Any, axis: int) -> list[str] | None:
-    """Return the coordinates of an axis of an HDF5 dataset as text, if it has a dimension scale.
-
-    Parameters
-    ----------
-    dataset : h5py.Dataset
-    axis : int
-    """
-    if len(dataset.dims[axis]) == 0:
-        return None
-    scale = dataset.dims[axis][0]
-    title = scale.attrs.get("NAME", b"")
-    title = title.decode(errors="replace") if isinstance(title, bytes) else str(title)
-    is_usable = scale.shape == (dataset.shape[axis],) and not names_of_external_files(scale)
-    if title.startswith(NO_COORDINATE) or not is_usable:
-        return None
-    return texts(scale[:])
-
-
 def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
     """Map a variable of a netCDF-3 file.
 
@@ -76,7 +53,7 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
     with guarded(path, "a NetCDF file"), open(path, "rb") as opened:
         file = _parsed(opened)
         try:
-            X, packing, found = _variable(path, file.variables, name, transposed)
+            X, packing, channels = _variable(path, file.variables, name, transposed)
         finally:
             with _without_complaint():
                 file.close()
@@ -85,7 +62,8 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
         if packing.is_trivial
         else SlicedSource(Scaled(X, packing), transposed, path)
     )
-    source.feature_names = check_names(path, found, source.shape[1])
+    if channels is not None and len(channels) == source.shape[1]:
+        source.channels, source.feature_names = channels, channels.texts
     return source
 
 
@@ -114,18 +92,24 @@ def _without_complaint() -> Iterator[None]:
 
 def _variable(
     path: str, variables: dict[str, Any], name: str | None, transposed: bool
-) -> tuple[Array, Packing, list[str] | None]:
-    """Return the map of a variable, its packing, and the coordinates of its features as text."""
+) -> tuple[Array, Packing, Channels | None]:
+    """Return the map of a variable, its packing, and the coordinates of its features."""
     names = [n for n, v in variables.items() if is_real(v.data.dtype) and v.data.ndim == 2]
     chosen = choose(path, names, name)
     if chosen not in variables:
         raise not_in_file(path, name, names)
     variable = variables[chosen]
     check_dimensions(path, variable.data.shape, name=name)
-    coordinate = variables.get(variable.dimensions[0 if transposed else 1])
-    is_usable = coordinate is not None and coordinate.data.ndim == 1
-    found = texts(coordinate.data) if coordinate is not None and is_usable else None
-    return _mapped(path, variable.data), packing_of(vars(variable)), found
+    name_of_axis = variable.dimensions[0 if transposed else 1]
+    along = variables.get(name_of_axis)
+    channels = (
+        None
+        if along is None or along.data.ndim != 1
+        else channels_at(
+            along.data, getattr(along, "units", None), getattr(along, "long_name", name_of_axis)
+        )
+    )
+    return _mapped(path, variable.data), packing_of(vars(variable)), channels
 
 
 def _mapped(path: str, data: Array) -> Array:
