@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-oldest test-newest attack lint format bench bench-paper bench-data bench-convergence bench-outofbox docs clean
+.PHONY: demo test test-oldest test-newest test-cells attack lint format bench bench-paper bench-data bench-convergence bench-outofbox docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
@@ -22,6 +22,11 @@ test-newest: ## run all tests with the newest versions of all libraries (PYTHON=
 	.venv-newest/bin/python -m pip install --quiet --requirement .venv-newest/requirements.txt
 	.venv-newest/bin/python -m pip install --quiet --no-deps --editable .
 	.venv-newest/bin/python -m pytest --numprocesses 2
+
+test-cells: ## run the tests that need anndata, scanpy and cnmf, which hold pandas back
+	$(PYTHON) -m venv --clear .venv-cells
+	.venv-cells/bin/python -m pip install --quiet --editable ".[anndata,cnmf,zarr]" pytest hypothesis
+	.venv-cells/bin/python -m pytest tests/integrations/test_anndata.py tests/integrations/test_cnmf.py
 
 attack: .venv/dev ## kill, interrupt and damage for thirty minutes (MINUTES=3 is shorter)
 	$(BIN)/python -m tests.attack $(if $(MINUTES),--minutes $(MINUTES))
@@ -52,7 +57,7 @@ bench-outofbox: .venv/bench ## compare all defaults with those of scikit-learn a
 	$(BIN)/python -m benchmarks.outofbox
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-oldest .venv-newest demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-newest .venv-cells demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -113,13 +113,21 @@ def text() -> Dataset:
 
 
 def counts() -> Dataset:
-    """Return counts of 765 genes in 20,000 cells, each gene scaled to unit variance, as CSR.
+    """Return counts of 765 genes in 20,000 cells, each gene scaled to unit variance, as CSR."""
+    drawn = resampled_cells(20_000 + N_HELD_OUT)
+    scale = drawn.std(axis=0)
+    train, test = _shuffled(sp.csr_array(drawn / np.where(scale > 0, scale, 1.0)), N_HELD_OUT)
+    return Dataset("counts", train, test, "NMF", 20, 0.0)
 
-    The cells are drawn from models of 700 real cells. The mean of a new cell is a mixture of two
-    real ones of the same type, its depth that of a third, and its counts are negative binomial.
+
+def resampled_cells(n_cells: int) -> Array:
+    """Return counts of 765 genes in cells that are drawn from models of 700 real cells.
+
+    The mean of a new cell is a mixture of two real ones of the same type, its depth that of a
+    third, and its counts are negative binomial.
     """
     real, kinds = _blood_cells()
-    n_cells, rng = 20_000 + N_HELD_OUT, np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     first = rng.integers(len(real), size=n_cells)
     second = np.empty_like(first)
     for kind in np.unique(kinds):
@@ -130,10 +138,7 @@ def counts() -> Dataset:
     share, size = rng.random((n_cells, 1)), rng.choice(depth, size=(n_cells, 1))
     rates = real / depth[:, None]
     mean = (share * rates[first] + (1 - share) * rates[second]) * size
-    drawn = rng.poisson(rng.gamma(5.0, mean / 5.0))
-    scale = drawn.std(axis=0)
-    train, test = _shuffled(sp.csr_array(drawn / np.where(scale > 0, scale, 1.0)), N_HELD_OUT)
-    return Dataset("counts", train, test, "NMF", 20, 0.0)
+    return rng.poisson(rng.gamma(5.0, mean / 5.0))
 
 
 def planted() -> Dataset:

@@ -1,9 +1,9 @@
 """Remove noise from a photograph with a dictionary that is learned from the noisy photograph.
 
 A patch of the clean photograph is a combination of few atoms, noise is not. The script learns atoms
-from the patches of the noisy photograph, reconstructs every patch from its code, and averages each
-pixel over all patches that contain it. The clean photograph is used only to measure the result, and
-that of blurring. Some grain remains in uniform regions, where noise resembles an atom by chance.
+from the patches of the noisy photograph, codes every patch with as few atoms as leave no more than
+the noise, and averages each pixel over all patches that contain it. The clean photograph is used
+only to measure the result, and that of blurring.
 
     python examples/denoising.py --output demo
 """
@@ -18,6 +18,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.datasets import load_sample_image
 
 from somf import DictionaryLearning, ImagePatches
+from somf.data import noise_bound
 from somf.inference.usage import usage_of
 from somf.plotting import plot_atoms
 from somf.typing import Array
@@ -32,18 +33,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = np.random.default_rng(0)
     noisy = clean + np.float32(options.noise) * rng.standard_normal(clean.shape, dtype=np.float32)
 
-    # On atoms of unit norm, the code of pure noise is about as large as the noise. A large alpha
-    # lets atoms learn from clear structures only; a smaller one then keeps more detail in codes.
+    # The code of pure noise on an atom is about as large as the noise. A larger alpha lets atoms
+    # learn from structures only. The codes of the result have no penalty, which would make them too
+    # small: orthogonal matching pursuit adds atoms until no more than the noise is left.
     patches = ImagePatches(noisy, options.patch_size, center=True, scale=False)
     model = DictionaryLearning(
         options.components,
-        alpha=2 * options.noise,
+        alpha=1.5 * options.noise,
         n_epochs=options.epochs,
         random_state=0,
     )
-    model.fit(patches).set_params(alpha=1.35 * options.noise)
-    codes = model.transform(patches)
-    denoised = put_together(model.inverse_transform(codes), noisy, patches)
+    left = noise_bound(options.noise, patches.shape[1])
+    codes = model.fit(patches).transform(patches, max_error=left, sparse=True)
+    denoised = np.clip(patches.reconstruct(codes, model.components_), 0, 1)
 
     before, after = psnr(noisy, clean), psnr(denoised, clean)
     blurred = max(psnr(gaussian_filter(noisy, width), clean) for width in np.arange(0.4, 2, 0.1))
@@ -65,22 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figure.savefig(options.output / "denoising.png", dpi=110)
     plt.close(figure)
     print(f"In {options.output}: denoising.png")
-
-
-def put_together(smooth: Array, noisy: Array, patches: ImagePatches) -> Array:
-    """Return the mean of the reconstructions of all patches that contain a pixel."""
-    height, width = patches.patch_shape
-    windows = np.lib.stride_tricks.sliding_window_view(noisy, (height, width))
-    means = windows.mean(axis=(2, 3), keepdims=True)  # codes do not contain them
-    smooth = smooth.reshape(windows.shape) + means
-    total, count = np.zeros_like(noisy), np.zeros_like(noisy)
-    n_rows, n_columns = windows.shape[:2]
-    for row in range(height):
-        for column in range(width):
-            place = slice(row, row + n_rows), slice(column, column + n_columns)
-            total[place] += smooth[:, :, row, column]
-            count[place] += 1
-    return np.clip(total / count, 0, 1)
 
 
 def psnr(picture: Array, clean: Array) -> float:

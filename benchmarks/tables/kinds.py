@@ -52,8 +52,8 @@ def kinds(results: dict[str, Any]) -> str:
     for names, measured in ((DENSE, results["kinds"]), (SPARSE, results["sparse kinds"])):
         for name, kind, how, missing in names:
             row = measured[name]
-            opened = f"{row['open, seconds']:.1f}"
-            rows.append((kind, how, opened, spread(row["ratio"]), missing))
+            opened = f"{row['CPU seconds to open']:.1f}"
+            rows.append((kind, how, opened, spread(row["ratio, CPU"]), missing))
     header = ("kind", "how it is read", "to open, s", "epoch against memory", "not supported")
     return table(header, rows)
 

@@ -162,7 +162,10 @@ def test_a_density_determines_alpha(somf_command):
         ("--reduction much", "'much' is not a number or 'auto'"),
         ("--alpha 0.1 --density 0.2", "--alpha and --density exclude each other"),
         ("--density 2", "--density must be strictly between"),
-        ("--problem sparse-pca --density 0.1", "--alpha must be a number where l1_ratio is 0"),
+        (
+            "--problem sparse-pca --density 0.1",
+            "--density is not an option of --problem sparse-pca",
+        ),
         ("--l1-ratio 0.5", "--l1-ratio is not an option of --problem dictionary-learning"),
         ("--init sample", "'nndsvd' or 'auto' or a file, got 'sample'"),
         ("--masks none", "'none' is not one of 'blocks', 'bernoulli'"),

@@ -80,9 +80,17 @@ def test_the_example_of_the_demo_works(somf_command, tmp_path):
     pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     (line,) = examples(application.commands["demo"])
-    assert "$ somf fit" in somf_command(line)
+    output = somf_command(line)
+    assert output.count("$ somf fit") == 2
+    assert "4 spectra explain 9" in output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert {"left.somf", "left.somf.toml", "atoms.png", "report.html"} <= names
+    pictures = {"spectra.png", "maps.png", "atoms.png", "report.html"}
+    assert {
+        "spectra.somf",
+        "spectra.somf.toml",
+        "patches.somf",
+        "right-again.npy",
+    } | pictures <= names
 
 
 def test_without_tensorly_the_demo_names_the_extra(somf_command, monkeypatch):

@@ -34,9 +34,9 @@ def test_alpha_of_scikit_learns_dictionary_learning_is_ours(X, positive):
     np.testing.assert_allclose(model.transform(X), theirs, rtol=0, atol=5e-4)
 
 
-def test_ridge_alpha_of_scikit_learns_sparse_pca_is_twice_our_alpha(X):
-    model = SparsePCA(10, alpha=0.05, random_state=0).fit(X)
-    peer = MiniBatchSparsePCA(10, ridge_alpha=2 * 0.05)
+def test_ridge_alpha_of_scikit_learns_sparse_pca_is_twice_our_transform_alpha(X):
+    model = SparsePCA(10, alpha=0.05, transform_alpha=0.02, random_state=0).fit(X)
+    peer = MiniBatchSparsePCA(10, ridge_alpha=2 * 0.02)
     peer.components_, peer.mean_ = model.components_, np.zeros(X.shape[1])
     np.testing.assert_allclose(model.transform(X), peer.transform(X), **CLOSE)
 

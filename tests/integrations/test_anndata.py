@@ -1,5 +1,9 @@
 """NMF of AnnData objects."""
 
+import re
+import warnings
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,6 +15,9 @@ from somf.integrations.anndata import cells, nmf
 from tests.helpers.source_contract import SourceContract, matrix
 
 anndata = pytest.importorskip("anndata", reason="needs anndata: pip install 'somf[anndata]'")
+
+PAGE = Path(__file__).parents[2] / "docs" / "single_cell.md"
+"""The page about single cells; its last example is about cNMF."""
 
 N_CELLS, N_GENES = 60, 12
 QUICK = {"n_epochs": 2, "tol": 0.0, "n_threads": 1}
@@ -69,6 +76,18 @@ class TestBackedGenes(SourceContract):
         return cells(adata, mask_var="highly_variable"), matrix()[:, np.arange(7) % 3 > 0]
 
 
+class TestSparseZarr(SourceContract):
+    def make(self, folder):
+        zarr = pytest.importorskip("zarr", reason="zarr comes with the extra 'zarr'")
+        adata = annotated(sp.csr_matrix(matrix()))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of anndata about formats of Zarr
+            adata.write_zarr(path := folder.resolve() / "cells.zarr")
+        group = zarr.open_group(str(path), mode="r")
+        adata.X = anndata.io.sparse_dataset(group["X"])
+        return as_source(adata), matrix()
+
+
 def test_columns_that_are_compressed_in_a_file_are_converted(tmp_path):
     source = as_source(written(tmp_path, sp.csc_matrix(matrix())))
     assert source.is_sparse
@@ -124,3 +143,15 @@ def test_what_is_not_an_object_or_a_name_is_refused():
         nmf(counts(), 3)
     with pytest.raises(ParameterError, match="key_added must be a name, got ''"):
         nmf(annotated(), 3, key_added="")
+
+
+@pytest.mark.filterwarnings("ignore")  # those of scanpy
+def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
+    pytest.importorskip("scanpy", reason="needs scanpy, which has the cells of the page")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)[:3]:
+        exec(block, names)
+    assert names["usages"].shape == (700, 8)
+    assert names["model"].components_.shape == (8, 300)
+    assert names["backed"].obsm["X_nmf"].shape == (700, 8)

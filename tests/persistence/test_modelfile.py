@@ -12,6 +12,16 @@ from somf.algorithm.state import State
 from somf.errors import DamagedFileError
 from somf.persistence import modelfile, tensorfile
 
+GEOMETRY = {
+    "patch_size": [6, 10],
+    "stride": [1, 1],
+    "center": True,
+    "scale": True,
+    "no_data": None,
+    "images": [{"shape": [20, 20], "dtype": "uint8"}],
+}
+"""Patches that could be those of a model of 60 features."""
+
 
 def test_states_from_before_reductions_were_lowered_are_read(toy):
     state = DictionaryLearning(5, reduction=2, random_state=0).fit(toy)._state
@@ -171,6 +181,10 @@ def test_a_file_says_which_version_wrote_it(toy, tmp_path):
         {"patches": 3},
         {"patches": {}},
         {"patches": {"patch_size": [4, 5]}},
+        {"patches": GEOMETRY | {"images": []}},
+        {"patches": GEOMETRY | {"images": [3]}},
+        {"patches": GEOMETRY | {"images": [{"shape": [9], "dtype": "uint8"}]}},
+        {"patches": GEOMETRY | {"stride": [1, 1, 1]}},
         {"alpha": -1},
         {"alpha": "auto"},
         {"alpha": None},

@@ -9,8 +9,9 @@ from matplotlib import pyplot as plt
 
 from somf import NMF, DictionaryLearning, ImagePatches
 from somf.errors import ParameterError
-from somf.plotting import plot_code_maps, plot_residual_map
+from somf.plotting import plot_atoms, plot_code_maps, plot_residual_map
 from somf.plotting.maps import WITHOUT_DATA, _colored
+from somf.plotting.pictures import patch_shape_of
 
 
 @pytest.fixture
@@ -54,6 +55,15 @@ def test_the_error_of_one_of_several_images_is_drawn(images):
         plot_residual_map(model, patches, image=2)
     with pytest.raises(ParameterError, match="patches must be an ImagePatches"):
         plot_residual_map(model, codes)
+
+
+def test_planes_of_atoms_of_volumes_are_one_below_the_other():
+    volume = np.random.default_rng(0).random((6, 8, 9, 3))
+    model = NMF(3, n_epochs=1).fit(ImagePatches(volume, (2, 3, 4), center=False))
+    assert patch_shape_of(model, None, 72) == (6, 4, 3)
+    (ax,) = plot_atoms(model).figure.axes
+    assert len(ax.texts) == 3
+    plt.close("all")
 
 
 def test_of_a_volume_the_plane_in_the_middle_is_drawn():

@@ -20,6 +20,10 @@ TESTS = Path(__file__).parents[1]
 """The folder of the tests."""
 
 
+TUTORIALS = [("denoise.md", "denoised", (64, 64)), ("unmix.md", "abundances", (40, 40, 8))]
+"""Tutorials whose Python runs, with the name and shape of a result."""
+
+
 def test_the_examples_of_getting_started_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
@@ -28,6 +32,15 @@ def test_the_examples_of_getting_started_run(tmp_path, monkeypatch):
     assert names["patches"].shape == (2025, 5120)
     assert (tmp_path / "codes.npy").exists()
     assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(("page", "result", "shape"), TUTORIALS)
+def test_the_examples_of_a_tutorial_run(page, result, shape):
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL):
+        exec(block, names)
+    assert names[result].shape == shape
+    assert np.isfinite(names[result]).all()
 
 
 def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):

@@ -63,28 +63,37 @@ def drawn(monkeypatch):
     return axes_of
 
 
-def test_hyperspectral_example_learns_reports_draws_and_saves(tmp_path, capsys, drawn):
+def test_hyperspectral_example_unmixes_learns_reports_draws_and_saves(tmp_path, capsys, drawn):
     pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
     pytest.importorskip("rich", reason="the progress bar comes with the extra 'demo'")
     folder = tmp_path / "demo"
     options = ("--output", folder, "--components", 8, "--patch-size", 3)
     output = run_here(capsys, "hyperspectral.py", *options)
-    assert "Test objective" in output
+    unmixed, rebuilt = numbers(r"([\d.]+)% of the variance", output)
+    assert unmixed > 85
+    assert rebuilt > 60
+    edge, others = numbers(r"([\d.]+)-fold", output)
+    assert edge > 2 * others
     assert sorted(path.name for path in folder.iterdir()) == [
         "atoms.png",
-        "curve.png",
-        "model.somf",
+        "patches.somf",
+        "report.html",
+        "scene.png",
+        "spectra.png",
+        "spectra.somf",
     ]
-    model = somf.load(folder / "model.somf")
-    assert model.components_.shape == (8, 3 * 3 * 200)
-    objective = model.history_["objective"]
-    assert objective[-1] < objective[0]
-    pictures, spectra, differences = drawn(folder / "atoms.png")
-    order = [f"atom {text.get_text()}" for text in pictures.texts[:6]]
-    for ax in (spectra, differences):
-        assert [line.get_label() for line in ax.lines[:6]] == order
-    (curve,) = drawn(folder / "curve.png")
-    np.testing.assert_array_equal(curve.lines[0].get_ydata(), objective)
+    spectra = somf.load(folder / "spectra.somf").components_
+    assert spectra.shape == (4, 200)
+    assert somf.load(folder / "patches.somf").components_.shape == (8, 3 * 3 * 200)
+    radiance, relative, *maps = drawn(folder / "spectra.png")
+    assert len(radiance.lines) == len(relative.lines) == len(maps) == 4
+    for ax in (radiance, relative):
+        first, *_, last = ax.lines[0].get_xdata()
+        assert (first, last) == (0.40002, 2.49896)
+    whole, right, again, *_ = drawn(folder / "scene.png")
+    assert whole.images[0].get_array().shape == (145, 145, 3)
+    assert right.images[0].get_array().shape == again.images[0].get_array().shape
+    assert drawn(folder / "atoms.png")
 
 
 def test_hyperspectral_example_without_tensorly_names_the_extra(tmp_path):
@@ -108,6 +117,17 @@ def test_denoising_example_removes_noise(tmp_path, capsys, drawn):
     ]
     np.testing.assert_allclose(-10 * np.log10(errors), [before, after], atol=0.01)
     assert len(atoms.texts) == 32
+
+
+def test_unmixing_example_maps_spectra(tmp_path, capsys, drawn):
+    pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
+    options = ("--crop", 40, "--components", 3, "--epochs", 2)
+    output = run_here(capsys, "unmixing.py", "--output", tmp_path, *options)
+    assert numbers(r"relative error: ([\d.]+)", output)[0] < 0.1
+    maps, scene, error, spectra, _ = drawn(tmp_path / "unmixing.png")
+    assert len(maps.texts) == len(spectra.lines) == 3
+    assert scene.images[0].get_array().shape == (40, 40, 3)
+    assert error.images[0].get_array().shape == (40, 40)
 
 
 def test_nmf_example_composes_digits_of_few_strokes(tmp_path, capsys, drawn):
@@ -197,3 +217,19 @@ def test_model_selection_example_compares_on_held_out_samples(tmp_path, capsys, 
     atoms = [float(row[-1]) for row in rows]
     assert min(atoms[:2]) > max(atoms[2:])
     assert drawn(tmp_path / "model_selection.png")
+
+
+@pytest.mark.filterwarnings("ignore")  # those of scanpy
+def test_single_cell_example_finds_programs_of_types_of_cells(tmp_path, capsys, drawn):
+    pytest.importorskip("scanpy", reason="needs scanpy, which has the cells")
+    output = run_here(capsys, "single_cell.py", "--output", tmp_path)
+    assert re.search(r"most used by CD19\+ B: .*MS4A1", output)
+    assert re.search(r"most used by CD56\+ NK: .*GNLY", output)
+    assert len(list(drawn(tmp_path / "single_cell.png"))) == 9
+
+
+def test_hyperspy_example_finds_the_phases(tmp_path, capsys, drawn):
+    pytest.importorskip("hyperspy", reason="HyperSpy comes with the extra 'hyperspy'")
+    output = run_here(capsys, "hyperspy_nmf.py", "--output", tmp_path, "--size", 24)
+    assert min(numbers(r"correlation of the maps (\S+)", output)) > 0.9
+    assert drawn(tmp_path / "hyperspy_nmf.png")[0].get_xlabel() == "Energy (keV)"

@@ -11,7 +11,7 @@ from sklearn.preprocessing import normalize
 import somf
 from somf import NMF, DictionaryLearning, ImagePatches, MatrixFactorization, SparsePCA
 from somf.data import as_source
-from somf.training.alpha_search import Probe
+from somf.training.density_probes import AtomProbe, CodeProbe
 from somf.training.start import hold_out
 from tests.helpers.problems import planted, random_csr
 
@@ -142,7 +142,15 @@ def test_a_density_that_cannot_be_is_warned_of(digits):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (SparsePCA(5, alpha="auto"), "alpha must be a number where l1_ratio is 0, got 'auto'"),
+        (
+            MatrixFactorization(5, alpha="auto", l1_ratio=0),
+            "alpha must be a number where l1_ratio is 0 and atom_density is not given, got 'auto'",
+        ),
+        (
+            MatrixFactorization(5, alpha="auto", atom_density=0.1),
+            "atom_density must be None where atom_l1_ratio is 0, got 0.1",
+        ),
+        (SparsePCA(5, atom_density=0.0), "atom_density must be strictly between 0 and 1"),
         (DictionaryLearning(5, alpha="automatic"), "alpha must be a number or 'auto'"),
         (DictionaryLearning(5, code_density=1.0), "code_density must be strictly between 0 and 1"),
     ],
@@ -158,14 +166,50 @@ def test_samples_that_are_zero_have_no_density():
 
 
 def test_a_density_out_of_reach_is_given_up_before_the_slowest_codes(monkeypatch):
-    tried, measure = [], Probe._density
+    tried, measure = [], CodeProbe._density
 
     def recorded(self, G, beta, alpha):
         tried.append(alpha)
         return measure(self, G, beta, alpha)
 
-    monkeypatch.setattr(Probe, "_density", recorded)
+    monkeypatch.setattr(CodeProbe, "_density", recorded)
     X = np.repeat(np.eye(4), 30, axis=0)
     with pytest.warns(UserWarning, match="more than codes of these samples have"):
         model = DictionaryLearning(8, code_density=0.99, **AUTO).fit(X)
     assert sum(alpha < 2 * model.alpha_ for alpha in tried) <= len(tried) / 3
+
+
+@pytest.mark.parametrize(("target", "scale"), [(0.1, 1.0), (0.3, 1e-4)])
+def test_atoms_of_sparse_pca_are_as_dense_as_requested_on_any_scale(digits, target, scale):
+    X = scale * (digits[:600] - digits[:600].mean(axis=0))
+    model = SparsePCA(10, atom_density=target, random_state=0).fit(X)
+    assert np.mean(model.components_ != 0) == pytest.approx(target, rel=0.35)
+
+
+def test_the_defaults_of_sparse_pca_explain_data_on_sparse_atoms(digits):
+    X = digits[:600] - digits[:600].mean(axis=0)
+    model = SparsePCA(10, random_state=0).fit(X)
+    error = np.linalg.norm(X - model.inverse_transform(model.transform(X))) / np.linalg.norm(X)
+    singular = np.linalg.svd(X, compute_uv=False)
+    best = np.sqrt(np.square(singular[10:]).sum() / np.square(singular).sum())
+    assert best < error < 1.3 * best
+
+
+def test_atoms_that_are_not_negative_are_as_dense_as_requested(digits):
+    params = {"l1_ratio": 0, "atom_l1_ratio": 0.7, "positive_atoms": True, "atom_density": 0.2}
+    model = MatrixFactorization(10, **params, **AUTO).fit(digits[:600])
+    assert np.mean(model.components_ != 0) == pytest.approx(0.2, rel=0.35)
+
+
+def test_a_density_of_atoms_that_is_far_off_is_reported():
+    probe = AtomProbe(0.5, 100)
+    D = np.zeros((100, 4))
+    D[:3] = 1
+    assert probe.first_alpha == pytest.approx(0.4 / 50)
+    assert probe.alpha(D, 1.0) == pytest.approx(1 / 8)  # a large step is a bounded one
+    with pytest.warns(UserWarning, match="atom_density=0.5 was not reached: atoms have density 0"):
+        probe.check(1.0)
+    D[:47] = 1
+    assert probe.alpha(D, 1.0) == pytest.approx(0.94**1.5)
+    probe.check(1.0)
+    assert AtomProbe(0.01, 5).target == 0.2  # atoms have at least one entry

@@ -18,7 +18,7 @@ The options of somf {version} that wrote {output}. To repeat the run, in the sam
 """
 """The comment at the top of a file."""
 
-NOT_IN_FILES = ("config", "force", "quiet", "as_json", "help", "workers")
+NOT_IN_FILES = ("config", "force", "quiet", "as_json", "help", "workers", "partial")
 """Options that a file cannot have: they do not change the result, or belong to a machine."""
 
 VALUES: dict[type[Any], tuple[tuple[type, ...], str]] = {

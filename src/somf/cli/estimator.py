@@ -147,14 +147,22 @@ def _resolve_checkpoint(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _resolve_density(given: dict[str, Any]) -> dict[str, Any]:
-    """Let --density imply --alpha auto; the command line overrides a configuration file."""
-    if "code_density" not in given:
+    """Let --density and --atom-density imply --alpha auto.
+
+    The command line overrides a configuration file.
+    """
+    densities = [name for name in ("code_density", "atom_density") if name in given]
+    if not densities:
         return given
+    if len(densities) > 1:
+        raise click.UsageError("--density and --atom-density exclude each other.")
     if given.get("alpha", AUTO) == AUTO:
         return given | {"alpha": AUTO}
+    (name,) = densities
     origin = click.get_current_context().get_parameter_source
-    if origin("alpha") == origin("code_density"):
-        raise click.UsageError("--alpha and --density exclude each other: each determines lambda.")
+    if origin("alpha") == origin(name):
+        flag = flag_of(name)
+        raise click.UsageError(f"--alpha and {flag} exclude each other: each determines lambda.")
     if origin("alpha") is ParameterSource.COMMANDLINE:
-        return {name: value for name, value in given.items() if name != "code_density"}
+        return {key: value for key, value in given.items() if key != name}
     return given | {"alpha": AUTO}

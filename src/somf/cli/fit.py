@@ -2,6 +2,7 @@
 
 import logging
 import warnings
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from somf.cli.data_options import DataOptions, data_options, weights_option
 from somf.cli.errors import naming_files
 from somf.cli.estimator import CENTER, PYTHON_ONLY, estimator_for, estimator_options
 from somf.cli.feature_names import feature_names_option, name_features
+from somf.cli.interruption import Interruption, may_ask, partial_option, wants_partial_model
 from somf.cli.open_data import expand_patterns, open_data, open_weights
 from somf.cli.output import check_output, force_option, output_option
 from somf.cli.values import fraction_or_file
@@ -50,6 +52,7 @@ from somf.kernels.cpu.threads import thread_count
 )
 @feature_names_option
 @click.option("--state", is_flag=True, help="Save also what partial_fit needs to continue.")
+@partial_option
 @workers_option
 @config_option
 @force_option
@@ -64,6 +67,7 @@ def fit(
     sample_weight: str | None,
     feature_names: str | None,
     state: bool,
+    partial: bool,
     workers: int | None,
     config: str | None,
     force: bool,
@@ -78,7 +82,8 @@ def fit(
     HDF5, Zarr, ENVI, TIFF, .mat, PNG, JPEG), of any sizes.
 
     A TOML file beside the model stores all options; --config repeats the run. With --checkpoint, an
-    interrupted run resumes when the same command is given again.
+    interrupted run resumes when the same command is given again. Without one, what was learned
+    until Ctrl-C can be kept.
     """
     if not data:
         raise click.UsageError("Missing argument 'DATA...'.")
@@ -101,7 +106,10 @@ def fit(
         _warn_of_few_samples(source, estimator)
     else:
         logging.getLogger("somf").setLevel(logging.WARNING)  # rank 0 shows progress for all
-    with naming_files(data, source, validation):
+    is_kept = options["checkpoint"] is None and launched() is None and (partial or may_ask())
+    interruption = Interruption()
+    ending = interruption.ending(estimator) if is_kept else nullcontext()
+    with ending, naming_files(data, source, validation):
         estimator.fit(
             source,
             validation=held_out,
@@ -110,8 +118,13 @@ def fit(
         )
     if not is_first:  # rank 0 writes for all
         return
-    # The model does not depend on whether there was a progress bar.
-    estimator.set_params(verbose=0).save(output, state=state)
+    estimator.set_params(verbose=0)  # the model does not depend on a progress bar
+    if interruption.is_asked:
+        if partial or wants_partial_model(output, estimator.n_samples_seen_):
+            estimator.save(output, state=state)
+            console.print_facts({"partial_model": output, **_summary(estimator)})
+        raise KeyboardInterrupt  # sets the exit code
+    estimator.save(output, state=state)
     run = {
         "data": data,
         "output": output,
@@ -177,11 +190,22 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     for name in (*PYTHON_ONLY, "checkpoint"):
         del params[name]
     params["offsets"] = params.pop(CENTER) == "both" or None
+    of_atoms = params.get("atom_density") is not None
+    if params["alpha"] != AUTO or of_atoms:
+        params.pop("code_density", None)
     if params["alpha"] != AUTO:
-        del params["code_density"]
+        params.pop("atom_density", None)
     # Results are equal bit by bit only on the same number of threads.
     params["n_threads"] = thread_count(params["n_threads"])
     return params
+
+
+def _requested_density(estimator: MatrixFactorization) -> float | None:
+    """Return the density, of atoms or of codes, for which λ was searched."""
+    if estimator.alpha != AUTO:
+        return None
+    of_atoms = estimator.atom_density
+    return estimator.code_density if of_atoms is None else of_atoms
 
 
 def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
@@ -191,9 +215,10 @@ def _summary(estimator: MatrixFactorization) -> dict[str, Any]:
         "atoms": len(estimator.components_),
         "features": estimator.n_features_in_,
         "alpha": estimator.alpha_,
-        "requested_density": estimator.code_density if estimator.alpha == AUTO else None,
+        "requested_density": _requested_density(estimator),
         "samples_seen": estimator.n_samples_seen_,
         "seconds": seconds,
         "samples_per_second": estimator.n_samples_seen_ / max(seconds, 1e-9),
         "objective": history["objective"][-1] if "objective" in history else None,
+        "training_objective": history["training_objective"][-1],
     }

@@ -28,7 +28,7 @@ FIRST = "Options"
 
 MACHINE = (
     *("device", "n_threads", "workers", "dtype", "random_state", "hash_data", "record_every"),
-    *("state", "force", "quiet", "as_json", "help"),
+    *("partial", "state", "force", "quiet", "as_json", "help"),
 )
 """Options about how to compute and what to print."""
 

@@ -20,7 +20,7 @@ from somf.cli.folders import check_folders
 from somf.cli.open_data import PATCH_HINT, cannot_read, open_data
 from somf.cli.options import with_options
 from somf.data import Channels, CsrSource, Source
-from somf.data.formats.kinds import STORED, Kind, kind_of, recognise
+from somf.data.formats.kinds import STORED, Kind, is_url, kind_of, recognise
 from somf.data.formats.npy import map_npy
 from somf.data.formats.readers import holds_anndata
 from somf.data.images.file_channels import channels_of_file
@@ -68,10 +68,11 @@ def info(file: str, console: Console, **options: Any) -> None:
     For data, the output has the shape and the type. For a model, it has the parameters, the size
     of the dictionary and the objective.
     """
-    if not os.path.exists(file):
-        raise MissingFileError(f"There is no file {file!r}.")
-    check_folders([file])
-    kind = recognise(file)
+    if not is_url(file):
+        if not os.path.exists(file):
+            raise MissingFileError(f"There is no file {file!r}.")
+        check_folders([file])
+    kind = Kind.ZARR if is_url(file) else recognise(file)
     try:
         facts = _facts(file, kind, options)
         terms = None if console.as_json else facts.pop("top_features", None)
@@ -141,10 +142,10 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
     """Return whether a file holds an image; anything else is left to the readers of matrices."""
     if kind is Kind.NPY:
         return bool(map_npy(path).ndim == 3)
-    if kind is Kind.IMAGE or (dataset is None and holds_anndata(path)):
+    if kind is Kind.IMAGE or (dataset is None and not is_url(path) and holds_anndata(path)):
         return kind is Kind.IMAGE
     try:
-        if kind_of(path) in STORED:
+        if is_url(path) or kind_of(path) in STORED:
             return len(open_stored(path, dataset, allow_external).shape) == 3
         is_of_matlab = kind in (Kind.MATLAB, Kind.MATLAB_73) and kind_of(path) in READERS
         return is_of_matlab and open_image(path, dataset, allow_external)[0].ndim == 3
@@ -155,7 +156,7 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
 
 
 def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> dict[str, Any]:
-    if kind in STORED:  # open_image would read all of it
+    if is_url(path) or kind in STORED:  # open_image would read all of it
         image = open_stored(path, dataset, allow_external)
         no_data = declared_no_data(image)
     else:

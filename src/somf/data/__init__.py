@@ -5,7 +5,7 @@ A minibatch takes one path: source → order → readahead → gather → miniba
 
 from somf.data.channels import Channels
 from somf.data.devices import loader_for
-from somf.data.formats.open import annotated_source, as_source, open_source
+from somf.data.formats.open import as_source, open_source
 from somf.data.images.noise import noise_bound, noise_level
 from somf.data.images.patches import ImagePatches
 from somf.data.loader import Loader
@@ -29,7 +29,6 @@ __all__ = [
     "SlicedSource",
     "Source",
     "StackedSource",
-    "annotated_source",
     "as_source",
     "epoch_order",
     "loader_for",

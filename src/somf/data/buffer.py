@@ -1,13 +1,18 @@
 """The buffers of chunks in which rows are shuffled: one for dense rows, one for sparse ones."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data.order import chunks_of
 from somf.data.source import Source, View
+from somf.scratch import scratch_zeros
 from somf.typing import Array, Ints, Rows
+
+MOST_MEMORY = 2**31
+"""Bytes of a buffer in memory. Only chunks of more than 256 MB need a larger one."""
 
 
 class ChunkBuffer:
@@ -43,7 +48,7 @@ class ChunkBuffer:
         self.chunk_rows = int(np.diff(self.edges).max())
         n_rows = _most_at_once(first_use, self.last_use) * self.chunk_rows
         if memory is None or len(memory) < n_rows:
-            memory = np.empty((n_rows, source.shape[1]), dtype=source.dtype)
+            memory = _memory((n_rows, source.shape[1]), source.dtype)
         self.rows = memory
         self.free = list(range(0, n_rows, self.chunk_rows))
         self.slots = np.full(len(self.edges) - 1, -1)  # the first row of each chunk in the buffer
@@ -145,6 +150,12 @@ def _times_of_use(chunk_starts: Ints, batches: Sequence[Ints]) -> tuple[Ints, In
     first_use = last_use.copy()
     first_use[owners[::-1]] = times[::-1]
     return first_use, last_use
+
+
+def _memory(shape: tuple[int, int], dtype: np.dtype[Any]) -> Array:
+    """Return memory for a buffer, in a scratch file if it is very large."""
+    n_bytes = shape[0] * shape[1] * dtype.itemsize
+    return np.empty(shape, dtype) if n_bytes <= MOST_MEMORY else scratch_zeros(shape, dtype)
 
 
 def _most_at_once(first_use: Ints, last_use: Ints) -> int:

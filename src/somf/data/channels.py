@@ -58,11 +58,11 @@ class Channels:
         return f"{self.label} ({self.unit})" if self.unit else self.label
 
     @property
-    def texts(self) -> tuple[str, ...]:
+    def texts(self) -> list[str]:
         """The names of the channels, or else their values with the unit."""
         if self.names is not None:
-            return self.names
-        return tuple(f"{value:.10g} {self.unit}".rstrip() for value in self.values or ())
+            return list(self.names)
+        return [f"{value:.10g} {self.unit}".rstrip() for value in self.values or ()]
 
     def fields(self) -> dict[str, Any]:
         """Return the parts as JSON can hold them."""

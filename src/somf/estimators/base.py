@@ -104,6 +104,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         *,
         alpha: float | Literal["auto"] = 0.1,
         code_density: float = 0.1,
+        atom_density: float | None = None,
+        transform_alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
         reduction: float | Literal["auto"] = "auto",
@@ -133,6 +135,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.n_components = n_components
         self.alpha = alpha
         self.code_density = code_density
+        self.atom_density = atom_density
+        self.transform_alpha = transform_alpha
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
         self.reduction = reduction
@@ -338,7 +342,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _config(self) -> TrainingConfig:
         """Return the parameters after a check, with λ of the fit if it had to be found."""
         request = self._requested_config()
-        is_found = request.code_density is not None and hasattr(self, "alpha_")
+        is_found = request.has_open_alpha and hasattr(self, "alpha_")
         return request.with_alpha(self.alpha_) if is_found else request
 
     def _draw_seed(self) -> int:
@@ -467,7 +471,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         own = np.arange(*edges[communicator.rank : communicator.rank + 2])
         with (
             communicator.reporting(),
-            self._coding(source, CODE_TOL, own, pursuit=pursuit) as (_, chunks),
+            self._coding(source, CODE_TOL, own, for_user=True, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
             for chunk in chunks:
@@ -621,6 +625,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def measure(self, X: Any, *, weights: Any = None, with_gap: bool = True) -> Measurement:
         """Measure objective, density, use of atoms and stationarity gap in one pass over samples.
 
+        Density, usage and explained variance are those of the codes that `transform` returns.
+
         Parameters
         ----------
         X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
@@ -636,7 +642,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         source, tol = self._source(X, weights), GAP_TOL if with_gap else CODE_TOL
         with self._coding(source, tol) as (coder, chunks):
-            return measure(coder, chunks, self._config().ball, with_gap)
+            config = self._config()
+            return measure(coder, chunks, config.ball, with_gap, config.transform_penalty)
 
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
         return open_samples(X, weights, self.missing, self.center)
@@ -668,12 +675,20 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tol: float,
         ids: Ints | None = None,
         entries_per_row: int = 0,
+        for_user: bool = False,
         pursuit: Pursuit | None = None,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
-        """Give a coder, and samples of a source coded by it; see `coding`."""
+        """Give a coder, and samples of a source coded by it; see `coding`.
+
+        Codes are those of the objective, or those of `transform`, which are for the user.
+        """
         config = self._config()
         learned = LearnedDictionary(
-            self.components_, config.penalty, config.ball, config.device, config.n_threads
+            self.components_,
+            config.transform_penalty if for_user else config.penalty,
+            config.ball,
+            config.device,
+            config.n_threads,
         )
         return coding(
             learned,

@@ -70,6 +70,8 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
             _boolean(p, "positive_code"),
         ),
         code_density=_code_density(p),
+        atom_density=_atom_density(p),
+        transform_alpha=_transform_alpha(p),
         ball=AtomBall(
             _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
             _boolean(p, "positive_atoms"),
@@ -93,7 +95,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
         dtype=_dtype(p),
         callbacks=_callbacks(p),
         checkpoint=_checkpoint(p),
-        verbose=_integer(p, "verbose", 0),
+        verbose=_verbose(p),
         has_weights=_choice(p, "missing", get_args(MissingEntries)) != "error",
         is_centred=_choice(p, "center", get_args(Center)) == "both",
     )
@@ -136,14 +138,20 @@ def _alpha(params: Mapping[str, Any]) -> float:
     """Return λ, or zero if it is still to be found."""
     if not _is_auto(params, "alpha"):
         return _real(params, "alpha", "at least 0, or 'auto'", lambda x: x >= 0)
-    if params["l1_ratio"] == 0:
+    if params["l1_ratio"] == 0 and params["atom_density"] is None:
         raise ParameterError(
             "alpha",
-            "be a number where l1_ratio is 0",
+            "be a number where l1_ratio is 0 and atom_density is not given",
             AUTO,
             "Only an ℓ1 penalty decides how dense codes are.",
         )
     return 0.0
+
+
+def _transform_alpha(params: Mapping[str, Any]) -> float | None:
+    if _is_auto(params, "transform_alpha"):
+        return None
+    return _real(params, "transform_alpha", "at least 0, or 'auto'", lambda x: x >= 0)
 
 
 def _is_auto(params: Mapping[str, Any], name: str) -> bool:
@@ -161,7 +169,23 @@ def _real_or_auto(
 
 def _code_density(params: Mapping[str, Any]) -> float | None:
     density = _real(params, "code_density", "strictly between 0 and 1", lambda x: 0 < x < 1)
+    is_wanted = isinstance(params["alpha"], str) and params["atom_density"] is None
+    return density if is_wanted else None
+
+
+def _atom_density(params: Mapping[str, Any]) -> float | None:
+    if params["atom_density"] is None:
+        return None
+    density = _real(params, "atom_density", "strictly between 0 and 1", lambda x: 0 < x < 1)
+    if params["atom_l1_ratio"] == 0:
+        rule = "be None where atom_l1_ratio is 0"
+        raise ParameterError("atom_density", rule, density, "Atoms of the ℓ2 ball are dense.")
     return density if isinstance(params["alpha"], str) else None
+
+
+def _verbose(params: Mapping[str, Any]) -> int:
+    value = params["verbose"]
+    return int(value) if isinstance(value, bool | np.bool_) else _integer(params, "verbose", 0)
 
 
 def _choice(params: Mapping[str, Any], name: str, choices: tuple[str, ...]) -> str:

@@ -21,6 +21,10 @@ KINDS: dict[str, type[MatrixFactorization]] = {
 """The classes of which a file may hold an estimator."""
 
 
+WITHOUT_EFFECT = {"SparsePCA": ("code_density",)}
+"""Parameters of older versions that never had an effect."""
+
+
 def load(path: str | os.PathLike[str]) -> MatrixFactorization:
     """Return the estimator that `save` has written, or that a checkpoint has reached.
 
@@ -44,6 +48,8 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
             f"{os.fspath(path)!r} holds a {model.kind!r}, which somf does not know."
         )
     kind = KINDS[model.kind]
+    for name in WITHOUT_EFFECT.get(model.kind, ()):
+        model.params.pop(name, None)
     if unknown := set(model.params) - set(kind._get_param_names()):
         raise DamagedFileError(f"{os.fspath(path)!r} has unknown parameters: {sorted(unknown)}.")
     device = str(model.params.get("device"))
@@ -51,7 +57,8 @@ def load(path: str | os.PathLike[str]) -> MatrixFactorization:
         logger.info("%s was learned with device=%r, and is loaded for the CPU", path, device)
         model.params["device"] = "cpu"
     with modelfile.refuse_malformed(path):
-        estimator = kind(**({"tol": 0.0} | model.params))  # older versions had none
+        # Older versions had no `tol`, and `transform` had the λ of the fit.
+        estimator = kind(**({"tol": 0.0, "transform_alpha": model.alpha} | model.params))
         restore(estimator, model)
     return estimator
 

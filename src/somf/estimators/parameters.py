@@ -21,6 +21,12 @@ code_density : float
     The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
     ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
     fit noise.
+atom_density : float
+    Where it is given and `alpha` is ``"auto"``, λ is found so that this fraction, in (0, 1), of the
+    entries of atoms is not zero. Needs ``atom_l1_ratio > 0``.
+transform_alpha : float or "auto"
+    λ of the codes that `transform` returns. ``"auto"`` is that of the fit, `alpha_`, or, in sparse
+    PCA (``l1_ratio=0`` and ``atom_l1_ratio > 0``, all entries known), a hundredth of it.
 l1_ratio : float
     ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
 atom_l1_ratio : float

@@ -20,11 +20,19 @@ from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
 
-class _NamedProblem(MatrixFactorization):
-    """A problem whose ν and μ are part of its name."""
+@describe_parameters
+class DictionaryLearning(MatrixFactorization):
+    """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
 
-    _l1_ratio: float
-    _atom_l1_ratio: float
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from somf import DictionaryLearning
+    >>> X = np.random.default_rng(0).standard_normal((200, 30))
+    >>> model = DictionaryLearning(10, alpha=1.0, reduction=2, random_state=0).fit(X)
+    >>> model.components_.shape
+    (10, 30)
+    """
 
     def __init__(
         self,
@@ -32,6 +40,7 @@ class _NamedProblem(MatrixFactorization):
         *,
         alpha: float | Literal["auto"] = 0.1,
         code_density: float = 0.1,
+        transform_alpha: float | Literal["auto"] = "auto",
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
@@ -60,8 +69,9 @@ class _NamedProblem(MatrixFactorization):
             n_components,
             alpha=alpha,
             code_density=code_density,
-            l1_ratio=self._l1_ratio,
-            atom_l1_ratio=self._atom_l1_ratio,
+            transform_alpha=transform_alpha,
+            l1_ratio=1.0,
+            atom_l1_ratio=0.0,
             reduction=reduction,
             code_estimator=code_estimator,
             masks=masks,
@@ -89,33 +99,21 @@ class _NamedProblem(MatrixFactorization):
 
 
 @describe_parameters
-class DictionaryLearning(_NamedProblem):
-    """Sparse codes on dense atoms: ℓ1 penalty on codes, atoms in the ℓ2 ball.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from somf import DictionaryLearning
-    >>> X = np.random.default_rng(0).standard_normal((200, 30))
-    >>> model = DictionaryLearning(10, alpha=1.0, reduction=2, random_state=0).fit(X)
-    >>> model.components_.shape
-    (10, 30)
-    """
-
-    _l1_ratio = 1.0
-    _atom_l1_ratio = 0.0
-
-
-@describe_parameters
-class SparsePCA(_NamedProblem):
+class SparsePCA(MatrixFactorization):
     """Dense codes on sparse atoms: squared ℓ2 penalty on codes, atoms in the ℓ1 ball.
 
     Parameters
     ----------
-    alpha : float
-        Weight λ of the penalty on codes. The larger it is, the sparser are the atoms.
-    code_density : float
-        Not used: codes are dense.
+    alpha : float or "auto"
+        Weight λ of the penalty on codes. The larger it is, the sparser are the atoms; the scale of
+        X does not matter. With ``"auto"`` it is found before the fit, on a part of the data, so
+        that atoms have the density `atom_density`.
+    atom_density : float
+        The fraction, in (0, 1), of the entries of atoms that shall not be zero, where `alpha` is
+        ``"auto"``. The density of a fit is usually within 20 % of it.
+    transform_alpha : float or "auto"
+        λ of the codes that `transform` returns. The penalty that makes atoms sparse shrinks codes,
+        so ``"auto"`` is a hundredth of the λ of the fit (or all of it, where entries are unknown).
 
     Examples
     --------
@@ -127,12 +125,72 @@ class SparsePCA(_NamedProblem):
     True
     """
 
-    _l1_ratio = 0.0
-    _atom_l1_ratio = 1.0
+    def __init__(
+        self,
+        n_components: int = 100,
+        *,
+        alpha: float | Literal["auto"] = "auto",
+        atom_density: float = 0.1,
+        transform_alpha: float | Literal["auto"] = "auto",
+        reduction: float | Literal["auto"] = "auto",
+        code_estimator: CodeEstimator = "auto",
+        masks: MaskKind = "blocks",
+        surrogate: SurrogateKind = "online",
+        learning_rate: float | Literal["auto"] = "auto",
+        batch_size: int | Literal["auto"] = "auto",
+        n_epochs: int = 100,
+        tol: float = 2e-4,
+        patience: int = 3,
+        init: InitialAtoms | Array = "samples",
+        missing: MissingEntries = "error",
+        center: Center = "none",
+        positive_code: bool = False,
+        positive_atoms: bool = False,
+        code_tol: float = 1e-3,
+        record_every: int | None = None,
+        device: Device = "cpu",
+        n_threads: int | None = None,
+        dtype: Any = None,
+        callbacks: Iterable[Callback] | Callback = (),
+        checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            alpha=alpha,
+            atom_density=atom_density,
+            transform_alpha=transform_alpha,
+            l1_ratio=0.0,
+            atom_l1_ratio=1.0,
+            reduction=reduction,
+            code_estimator=code_estimator,
+            masks=masks,
+            surrogate=surrogate,
+            learning_rate=learning_rate,
+            batch_size=batch_size,
+            n_epochs=n_epochs,
+            tol=tol,
+            patience=patience,
+            init=init,
+            missing=missing,
+            center=center,
+            positive_code=positive_code,
+            positive_atoms=positive_atoms,
+            code_tol=code_tol,
+            record_every=record_every,
+            device=device,
+            n_threads=n_threads,
+            dtype=dtype,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            verbose=verbose,
+            random_state=random_state,
+        )
 
 
 @describe_parameters
-class NMF(_NamedProblem):
+class NMF(MatrixFactorization):
     """Non-negative codes on non-negative atoms, with or without an ℓ1 penalty on codes.
 
     Atoms are in the ℓ2 ball, which is no restriction without a penalty.
@@ -154,15 +212,13 @@ class NMF(_NamedProblem):
     True
     """
 
-    _l1_ratio = 1.0
-    _atom_l1_ratio = 0.0
-
     def __init__(
         self,
         n_components: int = 100,
         *,
         alpha: float | Literal["auto"] = 0.0,
         code_density: float = 0.1,
+        transform_alpha: float | Literal["auto"] = "auto",
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
@@ -189,6 +245,9 @@ class NMF(_NamedProblem):
             n_components,
             alpha=alpha,
             code_density=code_density,
+            transform_alpha=transform_alpha,
+            l1_ratio=1.0,
+            atom_l1_ratio=0.0,
             reduction=reduction,
             code_estimator=code_estimator,
             masks=masks,

@@ -136,6 +136,12 @@ class Coder:
         on_device: Any = self.kernels.to_device(code)
         return on_device, squares / 2
 
+    def with_penalty(self, penalty: CodePenalty | None) -> "Coder":
+        """Return a coder on the same atoms with another penalty; None is that of this one."""
+        if penalty is None or penalty == self.penalty:
+            return self
+        return Coder(self.kernels, self.D, penalty, self.tol)
+
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
         dtype = to_host(self.D[:0]).dtype

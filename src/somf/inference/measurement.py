@@ -10,7 +10,7 @@ from somf.inference.stationarity import Gradient
 from somf.inference.usage import Usage
 from somf.inference.variance import Variance
 from somf.kernels.host import to_host
-from somf.penalties import AtomBall
+from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Ints
 
 
@@ -39,7 +39,11 @@ class Measurement(Usage):
 
 
 def measure(
-    coder: Coder, chunks: Iterable[CodedChunk], ball: AtomBall, with_gap: bool
+    coder: Coder,
+    chunks: Iterable[CodedChunk],
+    ball: AtomBall,
+    with_gap: bool,
+    user_penalty: CodePenalty | None = None,
 ) -> Measurement:
     """Measure a dictionary on samples.
 
@@ -51,18 +55,25 @@ def measure(
     ball : AtomBall
     with_gap : bool
         Whether to measure the stationarity gap, which takes precise codes.
+    user_penalty : CodePenalty, optional
+        That of the codes that the user gets, if it is another one: all but objective and gap is
+        about these.
     """
     k, n = coder.D.shape[1], 0
     total, total_size = 0.0, np.zeros(k)
     n_users, n_samples_with = np.zeros(k, np.int64), np.zeros(k + 1, np.int64)
-    gradient, variance = Gradient(coder) if with_gap else None, Variance(coder)
+    for_user = coder.with_penalty(user_penalty)
+    gradient, variance = Gradient(coder) if with_gap else None, Variance(for_user)
     for chunk in chunks:
         n += len(chunk.objective)
         total += float(chunk.objective.sum(dtype=np.float64))
-        variance.add(chunk)
         if gradient is not None:
             gradient.add(chunk)
-        codes = to_host(chunk.code)
+        shown = chunk
+        if for_user is not coder:
+            shown = CodedChunk(chunk.X, *for_user.code(chunk.X))
+        variance.add(shown)
+        codes = to_host(shown.code)
         used = codes != 0
         n_users += used.sum(axis=0)
         total_size += np.abs(codes).sum(axis=0, dtype=np.float64)

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from somf.data import Source, annotated_source
+from somf.data import Source
 from somf.data.formats.annotated import chosen_genes, is_annotated
+from somf.data.formats.open import annotated_source
 from somf.errors import ParameterError, ParameterTypeError
 from somf.estimators.config import Device, InitialAtoms
 from somf.estimators.problems import NMF

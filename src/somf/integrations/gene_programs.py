@@ -14,7 +14,7 @@ from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.penalties import AtomBall, CodePenalty
 from somf.randomness import generator
-from somf.training.refinement import refine, squared_norms
+from somf.training.refinement import Refined, refine, squared_norms
 from somf.typing import Array, Rows
 
 PENALTY = CodePenalty(0.0, 1.0, True)
@@ -32,16 +32,20 @@ ONLINE_ENTRIES = 2**26
 ONLINE_BATCH = 20
 """Cells of its minibatches. Their noise leads out of poor minima; with 64 cells it did so less."""
 
-TOL = 1e-6
-"""Relative improvement of the error per pass over all cells at which a refinement ends."""
+ROUGH_TOL = 1e-5
+"""Relative improvement of the error per pass at which a refinement on a part of the cells ends."""
+
+TOL = 2e-6
+"""The same for all cells. Half of it took a third more passes, to errors that differ by 0.01 %."""
 
 INITS: dict[str, InitialAtoms] = {
-    "random": "random",
+    "random": "samples",
     "nndsvd": "nndsvd",
     "nndsvda": "nndsvd",
     "nndsvdar": "nndsvd",
 }
-"""The initial atoms of somf for those of scikit-learn."""
+"""The initial atoms of somf for those of scikit-learn. From random cells, runs end in better minima
+than from random directions, and agree more."""
 
 
 def factorize(
@@ -55,7 +59,8 @@ def factorize(
 ) -> tuple[Array, Array]:
     """Factorize counts to a stationary point: X ≈ usages spectra, neither of them negative.
 
-    An online fit to some of the cells finds good spectra, and passes over all cells refine them.
+    An online fit to some of the cells finds good spectra. Passes over these cells, and then over
+    all of them, refine the spectra.
 
     Parameters
     ----------
@@ -64,7 +69,8 @@ def factorize(
     n_components : int
         Number of programs, k.
     init : {"random", "nndsvd", "nndsvda", "nndsvdar"}, default="random"
-        The spectra before the first iteration. Only random ones differ much from run to run.
+        The spectra before the first iteration: random cells, or parts of singular vectors, which
+        hardly differ from run to run.
     max_iter : int, default=1000
         Passes over all cells, at most; usually a few dozen are enough.
     random_state : int, default=0
@@ -80,6 +86,7 @@ def factorize(
     if init not in INITS:
         raise ParameterError("init", f"be one of {sorted(INITS)}", init)
     cells = _in_single_precision(X)
+    drawn = _some_cells(cells, random_state)
     model = NMF(
         n_components,
         init=INITS[init],
@@ -88,17 +95,16 @@ def factorize(
         tol=0.0,
         n_threads=n_threads,
         random_state=random_state,
-    ).fit(_some_cells(cells, random_state))
-    refined = refine(
-        cells,
-        np.ascontiguousarray(model.components_.T),
-        PENALTY,
-        BALL,
-        tol=TOL,
-        max_passes=max_iter,
-        n_threads=n_threads,
-    )
+    ).fit(drawn if isinstance(drawn, np.ndarray) else drawn.toarray())
+    D = np.ascontiguousarray(model.components_.T)
+    if drawn.shape[0] < cells.shape[0]:
+        D = _refined(drawn, D, ROUGH_TOL, max_iter, n_threads).D
+    refined = _refined(cells, D, TOL, max_iter, n_threads)
     return np.ascontiguousarray(refined.D.T), refined.code
+
+
+def _refined(X: Rows, D: Array, tol: float, max_passes: int, n_threads: int | None) -> Refined:
+    return refine(X, D, PENALTY, BALL, tol=tol, max_passes=max_passes, n_threads=n_threads)
 
 
 def usages_of(X: Any, spectra: Any, *, n_threads: int | None = 1) -> Array:
@@ -146,9 +152,8 @@ def _in_single_precision(X: Any) -> Rows:
     return cells
 
 
-def _some_cells(X: Rows, seed: int) -> Array:
-    """Return cells that are drawn at random, as many as the online fit needs, as an array."""
+def _some_cells(X: Rows, seed: int) -> Rows:
+    """Return cells that are drawn at random, as many as the online fit learns from."""
     n, p = X.shape
     n_drawn = min(n, ONLINE_CELLS, max(1, ONLINE_ENTRIES // p))
-    drawn = X if n_drawn == n else X[generator(seed, "cells").permutation(n)[:n_drawn]]
-    return drawn if isinstance(drawn, np.ndarray) else drawn.toarray()
+    return X if n_drawn == n else X[generator(seed, "cells").permutation(n)[:n_drawn]]

@@ -34,6 +34,7 @@ def plot_code_maps(
     codes: Any = None,
     n_atoms: int = 12,
     order: Any = None,
+    n_columns: int | None = None,
     image: int = 0,
     ax: "Axes | None" = None,
 ) -> "Axes":
@@ -55,6 +56,8 @@ def plot_code_maps(
         The largest number of maps.
     order : array-like of int, optional
         The atoms to draw, in this order; by default the most used first.
+    n_columns : int, optional
+        Maps per row; by default the grid is about square.
     image : int
         Which one of several images.
     ax : Axes, optional
@@ -64,6 +67,7 @@ def plot_code_maps(
     -------
     ax : Axes
     """
+    n_columns = None if n_columns is None else check_count("n_columns", n_columns)
     codes = _codes_of(model, patches, codes)
     n, k = check_count("n_atoms", n_atoms), len(model.components_)
     chosen = (usage_of(codes).order if order is None else check_indices("order", order, k))[:n]
@@ -71,7 +75,7 @@ def plot_code_maps(
     pictures, gap = zoomed(np.stack([_colored(maps[..., i]) for i in range(len(chosen))]))
     height, width = pictures.shape[1:3]
     tile = (height + 5 * gap, width + 2 * gap)
-    corners = grid_corners(len(chosen), *tile, None)
+    corners = grid_corners(len(chosen), *tile, n_columns)
     ax = given_or_new_axes(ax)
     ax.imshow(mosaic_of(pictures, corners, tile, gap, np.empty((0, 3))))
     show_tiles(ax, corners, tile)
@@ -117,7 +121,7 @@ def plot_residual_map(
     shown = ax.imshow(residuals, cmap="magma", vmin=0, vmax=_largest(residuals))
     ax.figure.colorbar(shown, ax=ax, label="error of a pixel", extend="max", shrink=0.8)
     mean = np.sqrt(np.nanmean(residuals**2))
-    ax.set_title(f"root mean square {mean:.4g}", fontsize="medium")
+    ax.set_title(f"error, root mean square {mean:.4g}", fontsize="medium")
     ax.set_xticks([])
     ax.set_yticks([])
     return ax

@@ -15,6 +15,8 @@ STRETCH = (2, 98)
 def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, ...] | None:
     """Return the shape of an atom as a picture, or None if atoms are not pictures.
 
+    The planes of a patch of a volume are one below the other.
+
     Parameters
     ----------
     model : estimator or ndarray
@@ -24,9 +26,11 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
     n_features : int
     """
     shape = getattr(model, "patch_shape_", None) if patch_shape is None else patch_shape
-    if shape is None or (patch_shape is None and _has_volumes(model)):
+    if shape is None:
         return None
     shape = tuple(int(size) for size in np.atleast_1d(shape))
+    if patch_shape is None and _has_volumes(model):
+        shape = (shape[0] * shape[1], *shape[2:])
     if len(shape) not in (2, 3) or min(shape) < 1 or np.prod(shape) != n_features:
         raise ParameterError(
             "patch_shape",
@@ -38,7 +42,7 @@ def patch_shape_of(model: Any, patch_shape: Any, n_features: int) -> tuple[int, 
 
 
 def _has_volumes(model: Any) -> bool:
-    """Return whether a model was learned from patches of volumes, which are no pictures."""
+    """Return whether a model was learned from patches of volumes."""
     return len(getattr(model, "patches_", {}).get("patch_size", ())) > 2
 
 

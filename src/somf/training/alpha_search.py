@@ -1,8 +1,9 @@
-"""``alpha="auto"``: from the density of codes that is wanted to the weight λ of their penalty.
+"""``alpha="auto"``: from the density of codes or of atoms that is wanted to the weight λ.
 
-Users rarely know λ for their data, but they know how many atoms should explain a sample. The
-density of codes depends on the atoms, and atoms change while they are learned. So λ is found on
-*trials*: short fits to a part of the data, with all settings of the real fit.
+Users rarely know λ for their data, but they know how many atoms should explain a sample, or how
+much of a map should not be zero. The density of codes depends on the atoms, and atoms change while
+they are learned. So λ is found on *trials*: short fits to a part of the data, with all settings of
+the real fit.
 
 In the first trial λ is adjusted to the atoms again and again. But the atoms also depend on λ, and
 those at the end were learned with earlier values of it. In the second trial λ keeps the value that
@@ -11,23 +12,20 @@ was found, as in the real fit, which then starts from the beginning.
 
 import logging
 import math
-import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
-from somf.algorithm.config import AUTO
 from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader, Source, loader_for
 from somf.distributed import ALONE, Communicator
-from somf.errors import ParameterError, ScaleError
-from somf.kernels import Kernels, kernels_for
-from somf.kernels.host import to_host
-from somf.kernels.observed import Batch, Observed, quadratics
+from somf.kernels import kernels_for
 from somf.training.config import TrainingConfig
+from somf.training.density_probes import AtomProbe, CodeProbe
 from somf.training.minibatches import epochs
 from somf.training.samples import Samples
 from somf.training.start import initial_dictionary
@@ -38,27 +36,20 @@ logger = logging.getLogger("somf.training.alpha_search")
 TRIAL_SAMPLES = 4000
 """Samples of a trial of one epoch; a trial of several epochs has half of them."""
 
-MOST_EPOCHS = 10
-"""Epochs of a trial, at most."""
+ATOM_TRIALS = 5
+"""Trials for a density of atoms, at most."""
 
 FIRST_ADJUSTMENT = 250
-"""Samples after which λ is adjusted for the first time; the interval then doubles each time."""
+"""Samples after which λ is adjusted to codes for the first time; the interval then doubles."""
+
+MOST_EPOCHS = 10
+"""Epochs of a trial, at most."""
 
 PROBE_SAMPLES = 300
 """Samples on which density is measured, at most."""
 
 PROBE_ENTRIES = 2**24
 """Entries of these samples that are held in memory, at most."""
-
-CODE_TOL = 1e-4
-"""Relative duality gap of the codes whose density is measured."""
-
-RANGE = 1e-5
-"""The search goes from the λ at which all codes are empty down to this fraction of it."""
-
-PRECISION = 0.01
-"""Relative precision of the search."""
-
 
 USUAL_EPOCHS = 5
 """Epochs after which many fits have converged."""
@@ -87,37 +78,120 @@ def resolve_alpha(
     config : TrainingConfig
         Its codes, after learning, have about the requested density.
     """
-    if config.code_density is None:
+    if not config.has_open_alpha:
         return config
     begin = perf_counter()
     n_epochs = min(config.n_epochs, MOST_EPOCHS)
     chosen, probe_ids = _trial_samples(config, source, samples, seed, n_epochs)
     logger.info("searching alpha on %d samples", chosen.n)
     D = initial_dictionary(config, source, samples, seed, communicator)
-    n_own = len(chosen.ids)
-    states = [
-        initial_state(config, D.copy(), seed, np.arange(n_own), chosen.n - n_own) for _ in range(2)
-    ]
-    permutation = states[0].permutation
-    loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
-    X = loader.load(probe_ids) if len(probe_ids) else loader.nothing()
-    probe = Probe(kernels_for(config.device), X, config, communicator)
-    adjusted = _trial(config, states[0], loader, chosen, n_epochs, probe)
-    suitable = _trial(config.with_alpha(adjusted), states[1], loader, chosen, n_epochs, probe)
-    # Another λ also changes the atoms, which was measured to double its effect on the density: half
-    # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
-    expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
-    share = n_epochs * chosen.n / (expected * samples.n)
-    alpha = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
-    probe.check(alpha)
+    trials = _Trials(config, source, chosen, D, seed, communicator, n_epochs)
+    if config.atom_density is not None:
+        alpha = _for_atoms(trials, config.atom_density)
+    else:
+        alpha = _for_codes(trials, probe_ids, samples.n)
     logger.info(
-        "alpha is %.4g, found for codes of density %g on %d samples in %.1f s",
+        "alpha is %.4g, found for %s of density %g on %d samples in %.1f s",
         alpha,
-        config.code_density,
+        "codes" if config.atom_density is None else "atoms",
+        config.code_density if config.atom_density is None else config.atom_density,
         chosen.n,
         perf_counter() - begin,
     )
     return config.with_alpha(alpha)
+
+
+@dataclass(frozen=True)
+class _Trials:
+    """What all trials have in common.
+
+    Attributes
+    ----------
+    config : TrainingConfig
+    source : Source
+    chosen : Samples
+        Those to learn from.
+    D : ndarray of shape (p, k)
+        The initial atoms.
+    seed : int
+    communicator : Communicator
+    n_epochs : int
+    """
+
+    config: TrainingConfig
+    source: Source
+    chosen: Samples
+    D: Array
+    seed: int
+    communicator: Communicator
+    n_epochs: int
+
+    def new_state(self) -> State:
+        """Return the state with which a trial begins."""
+        n_own = len(self.chosen.ids)
+        n_elsewhere = self.chosen.n - n_own
+        return initial_state(self.config, self.D.copy(), self.seed, np.arange(n_own), n_elsewhere)
+
+    def loader(self, state: State) -> Loader:
+        """Return the loader of minibatches for a state."""
+        dtype = self.config.dtype_for(self.source.dtype)
+        return loader_for(self.config.device, self.source, dtype, state.permutation)
+
+    def learn(self, alpha: float, adjusted: Callable[[Array], float] | None = None) -> State:
+        """Learn from the samples, from the beginning.
+
+        Parameters
+        ----------
+        alpha : float
+        adjusted : callable, optional
+            Returns the λ that suits atoms, to which λ is adjusted during the trial.
+        """
+        state, config = self.new_state(), self.config
+        solver = Solver(config.with_alpha(alpha), state, self.communicator)
+        minibatches = epochs(
+            self.loader(state), self.chosen, state.seed, config.batch_size, self.n_epochs
+        )
+        next_adjustment = FIRST_ADJUSTMENT
+        for ids, X, b in minibatches:
+            solver.step(X, np.searchsorted(self.chosen.ids, ids), b)
+            if adjusted is not None and state.n_samples_seen >= next_adjustment:
+                next_adjustment *= 2
+                solver = Solver(config.with_alpha(adjusted(state.D)), state, self.communicator)
+        solver.check()
+        return state
+
+
+def _for_codes(trials: _Trials, probe_ids: Ints, n_samples: int) -> float:
+    """Return the λ for a density of codes, measured on some samples."""
+    config, state = trials.config, trials.new_state()
+    loader = trials.loader(state)
+    X = loader.load(probe_ids) if len(probe_ids) else loader.nothing()
+    probe = CodeProbe(kernels_for(config.device), X, config, trials.communicator)
+    adjusted = probe.alpha(trials.learn(probe.alpha(state.D), probe.alpha).D)
+    suitable = probe.alpha(trials.learn(adjusted).D)
+    # Another λ also changes the atoms, which was measured to double its effect on the density: half
+    # a step (in the logarithm) is enough. In fits longer than a trial codes get sparser still.
+    expected = config.n_epochs if config.tol == 0 else min(config.n_epochs, USUAL_EPOCHS)
+    share = trials.n_epochs * trials.chosen.n / (expected * n_samples)
+    alpha: float = adjusted * (suitable / adjusted) ** (math.sqrt(share) / 2)
+    probe.check(alpha)
+    return alpha
+
+
+def _for_atoms(trials: _Trials, density: float) -> float:
+    """Return the λ for a density of atoms: that of one trial tells the λ of the next.
+
+    A trial must begin with new statistics, since old ones with larger codes would outweigh those of
+    a larger λ.
+    """
+    probe = AtomProbe(density, len(trials.D))
+    alpha = probe.first_alpha
+    for _ in range(ATOM_TRIALS):
+        alpha = probe.alpha(trials.learn(alpha).D, alpha)
+        if probe.is_reached:
+            break
+    probe.check(alpha)
+    return alpha
 
 
 def _trial_samples(
@@ -135,136 +209,3 @@ def _trial_samples(
     ).tolist()
     counts = samples.first(n_learned)
     return Samples(samples.rows, np.sort(order[:own]), counts), order[first:last]
-
-
-def _trial(
-    config: TrainingConfig,
-    state: State,
-    loader: Loader,
-    chosen: Samples,
-    n_epochs: int,
-    probe: "Probe",
-) -> float:
-    """Learn from some samples; return the λ that suits the atoms at the end.
-
-    If λ is still to be found, it is adjusted to the atoms during the trial.
-    """
-    adjusts, ranks = config.code_density is not None, probe.communicator
-    solver = Solver(config.with_alpha(probe.alpha(state.D)) if adjusts else config, state, ranks)
-    next_adjustment = FIRST_ADJUSTMENT
-    for ids, X, b in epochs(loader, chosen, state.seed, config.batch_size, n_epochs):
-        solver.step(X, np.searchsorted(chosen.ids, ids), b)
-        if adjusts and state.n_samples_seen >= next_adjustment:
-            next_adjustment *= 2
-            solver = Solver(config.with_alpha(probe.alpha(state.D)), state, ranks)
-    solver.check()
-    return probe.alpha(state.D)
-
-
-class Probe:
-    """Samples on which the density of codes is measured.
-
-    Parameters
-    ----------
-    kernels : Kernels
-    X : ndarray, csc_array or Observed of shape (b, p)
-        Samples on the device, features in the order of the state.
-    config : TrainingConfig
-    communicator : Communicator
-
-    Attributes
-    ----------
-    is_reached : bool
-        Whether the last search found a λ small enough for the requested density.
-    """
-
-    is_reached: bool
-
-    def __init__(
-        self,
-        kernels: Kernels,
-        X: Batch,
-        config: TrainingConfig,
-        communicator: Communicator = ALONE,
-    ) -> None:
-        assert config.code_density is not None
-        self.kernels, self.X, self.penalty = kernels, X, config.penalty
-        self.communicator = communicator
-        self.target = config.code_density
-        self.rows = (slice(0, X.shape[1]),)
-        self.sq_norm = kernels.squared_norms(X.roots if isinstance(X, Observed) else X, self.rows)
-
-    def alpha(self, D: Array) -> float:
-        """Return the λ at which codes on these atoms have the requested density.
-
-        Parameters
-        ----------
-        D : ndarray of shape (p, k)
-        """
-        grams, beta, _ = quadratics(
-            self.kernels, self.X, D, self.rows, lambda: self.kernels.gram(D, self.rows)[None]
-        )
-        largest = to_host(beta) if self.penalty.positive else np.abs(to_host(beta))
-        # At this λ and above, all codes are empty.
-        top = self._largest(largest) / self.penalty.l1_ratio
-        self._check_scale(top)
-        if top <= 0:
-            raise ParameterError(
-                "alpha",
-                "be a number for samples that atoms cannot explain (are they all zero?)",
-                AUTO,
-                got=f"'auto' and a largest correlation of {top:g}",
-            )
-        # The search is in units of a power of two near the top, so that no product overflows.
-        unit = math.ldexp(1.0, math.frexp(top)[1] - 1)
-        high, bottom = top / unit, top * RANGE / unit
-        low, n_too_large = bottom, 0
-        while high / low > 1 + PRECISION:
-            middle = math.sqrt(low * high)
-            if self._density(grams, beta, middle * unit) > self.target:
-                low = middle
-                continue
-            high, n_too_large = middle, n_too_large + 1
-            # Codes take longer the smaller λ is. So first test whether the smallest λ is enough.
-            is_unreached = n_too_large == 2 and low == bottom
-            if is_unreached and self._density(grams, beta, bottom * unit) <= self.target:
-                break
-        self.is_reached = low > bottom
-        return low * unit
-
-    def _check_scale(self, top: float) -> None:
-        """Raise ScaleError if squares of the samples are out of the range of the floating type."""
-        sq_norm = to_host(self.sq_norm)
-        largest, limits = self._largest(sq_norm), np.finfo(sq_norm.dtype)
-        if not (math.isfinite(top) and math.isfinite(largest)):
-            raise ScaleError(
-                "The squares of X overflow", sq_norm.dtype, "X is too large. Scale it down."
-            )
-        # Codes are smaller than samples: their squares must not underflow, either.
-        if top > 0 and largest * math.sqrt(limits.eps) < limits.tiny:
-            raise ScaleError(
-                "The squares of X underflow", sq_norm.dtype, "X is too small. Scale it up."
-            )
-
-    def check(self, alpha: float) -> None:
-        """Warn if there was no λ that is small enough for the atoms before."""
-        if not self.is_reached:
-            warnings.warn(
-                f"code_density={self.target:g} is more than codes of these samples have without a "
-                f"penalty; alpha is next to nothing, {alpha:.3g}.",
-                UserWarning,
-                stacklevel=4,
-            )
-
-    def _density(self, grams: Array, beta: Array, alpha: float) -> float:
-        code = self.kernels.zeros(tuple(beta.shape), beta)
-        penalty = replace(self.penalty, alpha=alpha)
-        self.kernels.solve_codes(grams, beta, self.sq_norm, penalty, CODE_TOL, code)
-        n_used, n_entries = self.communicator.total(
-            int(np.count_nonzero(to_host(code))), math.prod(code.shape)
-        )
-        return n_used / n_entries
-
-    def _largest(self, values: Array) -> float:
-        """Return the largest of the values of all ranks."""
-        return max(float(part.max()) for part in self.communicator.gather(values) if part.size)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from somf.algorithm.config import AUTO, Config
+from somf.penalties import CodePenalty
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
@@ -23,6 +24,10 @@ LEAST_STEPS = 10
 """Iterations of an epoch, at least."""
 
 
+KEPT_SHRINKAGE = 0.01
+"""λ of codes in sparse PCA, relative to that of the fit, where it is not given."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Config):
     """All parameters of an estimator, checked (see `somf.estimators.config`).
@@ -31,7 +36,11 @@ class TrainingConfig(Config):
     ----------
     code_density : float or None
         The density of codes for which λ is still to be found (see `somf.training.alpha_search`);
-        None if λ is known.
+        None if λ is known, or is to be found for atoms.
+    atom_density : float or None
+        Likewise the density of atoms.
+    transform_alpha : float or None
+        λ of the codes that the user gets; None is that of the fit.
     batch_size : int
         0 if it is still to be chosen (see `for_samples`).
     n_epochs : int
@@ -65,10 +74,30 @@ class TrainingConfig(Config):
     checkpoint: Checkpoint | None
     verbose: int
     is_centred: bool = False
+    atom_density: float | None = None
+    transform_alpha: float | None = None
 
     def with_alpha(self, alpha: float) -> Self:
         """Return the same with λ known."""
-        return replace(self, penalty=replace(self.penalty, alpha=alpha), code_density=None)
+        return replace(
+            self, penalty=replace(self.penalty, alpha=alpha), code_density=None, atom_density=None
+        )
+
+    @property
+    def has_open_alpha(self) -> bool:
+        """Whether λ is still to be found."""
+        return self.code_density is not None or self.atom_density is not None
+
+    @property
+    def transform_penalty(self) -> CodePenalty:
+        """The penalty on the codes that the user gets."""
+        if self.transform_alpha is not None:
+            return replace(self.penalty, alpha=self.transform_alpha)
+        # In sparse PCA the penalty is there for the atoms: without it the ball is no restriction.
+        # Codes need it only where atoms are nearly dependent, or fewer entries than atoms known.
+        is_for_atoms = self.penalty.l1_ratio == 0 and self.ball.l1_ratio > 0
+        share = KEPT_SHRINKAGE if is_for_atoms and not self.has_weights else 1.0
+        return replace(self.penalty, alpha=share * self.penalty.alpha)
 
     def for_samples(self, n_samples: int | None, n_features: int, known_share: float = 1.0) -> Self:
         """Return the same with a batch size that is a number.
@@ -105,7 +134,7 @@ class TrainingConfig(Config):
     @property
     def tries_initial_atoms(self) -> bool:
         """Whether a trial chooses the initial atoms: in NMF without a penalty, with "auto"."""
-        has_penalty = self.penalty.alpha > 0 or self.code_density is not None
+        has_penalty = self.penalty.alpha > 0 or self.has_open_alpha
         is_auto = isinstance(self.init, str) and self.init == AUTO
         return is_auto and self.is_non_negative and not has_penalty
 

@@ -28,6 +28,7 @@ MAY_DIFFER = {
     "tol",  # a smaller one: likewise
     "patience",
     "record_every",  # these decide what is shown, not what is learned
+    "transform_alpha",
     "callbacks",
     "verbose",
     "device",  # these change results by rounding only
@@ -87,7 +88,7 @@ class FitIdentity:
         now = modelfile.plain(self.params)
         ignored = MAY_DIFFER | {"init"}
         if now["alpha"] != "auto":
-            ignored = ignored | {"code_density"}  # which older checkpoints do not have
+            ignored = ignored | {"code_density", "atom_density"}  # which older ones do not have
         for name in sorted((now.keys() | then.params.keys()) - ignored):
             pairs[name] = (then.params.get(name, ADDED_LATER.get(name)), now.get(name))
         pairs |= _pairs("X", fit["data"], self.data)

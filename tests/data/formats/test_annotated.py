@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from somf.data import annotated_source, as_source
+from somf.data import as_source
+from somf.data.formats.open import annotated_source
 from somf.errors import DataError, ParameterError
 from tests.helpers.source_contract import SourceContract, matrix
 

@@ -34,8 +34,7 @@ class TestNetcdf3File(SourceContract):
     def make(self, folder):
         source = as_source(write_netcdf(folder / "X.nc", matrix()))
         assert is_mapped(source.X)
-        assert source.channels.values == tuple(400.0 + 10 * i for i in range(7))
-        assert source.feature_names[:2] == ("400", "410")
+        assert source.feature_names == [str(400 + 10 * i) for i in range(7)]
         return source, matrix()
 
 
@@ -68,7 +67,7 @@ class TestPackedNetcdf4File(SourceContract):
                 file[name].make_scale(name)
                 X.dims[axis].attach_scale(file[name])
         source = as_source(folder / "X.nc")
-        assert source.feature_names == ("0", "0.5", "1", "1.5", "2", "2.5", "3")
+        assert source.feature_names == ["0", "0.5", "1", "1.5", "2", "2.5", "3"]
         return source, (0.01 * stored + 0.5).astype(np.float32)
 
 

@@ -111,6 +111,21 @@ def test_a_cube_is_cut_into_patches(memory):
         open_source(f"{memory}/cube.zarr")
 
 
+def test_the_command_reads_from_a_url(memory, toy, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("click", reason="the command comes with the extra 'cli'")
+    from somf.cli.app import application
+
+    monkeypatch.chdir(tmp_path)
+    write(f"{memory}/toy.zarr", toy, chunks=(50, 60))
+    write(f"{memory}/cube.zarr", np.ones((8, 9, 3), dtype=np.float32))
+    run = partial(application.main, standalone_mode=False)
+    for name, shown in (("toy", '"samples": 300'), ("cube", "an image")):
+        run(["info", f"{memory}/{name}.zarr", "--json"])
+        assert shown in capsys.readouterr().out
+    run(["fit", f"{memory}/toy.zarr", "--components", "3", "--epochs", "1", "-o", "a.somf"])
+    assert "3" in capsys.readouterr().out
+
+
 def test_an_unknown_protocol_is_named():
     with pytest.raises(UnknownKindError, match="'gopher' is not a protocol of fsspec"):
         open_source("gopher://x.zarr")

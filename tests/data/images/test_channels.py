@@ -5,7 +5,7 @@ import pytest
 
 import somf
 from somf import DictionaryLearning, ImagePatches
-from somf.data import Channels
+from somf.data import Channels, open_source
 from somf.data.channels import channels_from
 from tests.helpers.files import write_zarr
 
@@ -77,6 +77,32 @@ def test_coordinates_of_netcdf_in_hdf5_are_channels(tmp_path):
         scene.dims[1].attach_scale(placeholder)
     patches = ImagePatches(tmp_path / "scene.h5", 3, dataset="scene")
     assert patches.channels == Channels(WAVELENGTHS, "nm", "bands")
+
+
+def test_a_cube_of_netcdf_is_unpacked_and_has_the_wavelengths_of_its_product(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+    packed = np.round(1000 * CUBE).astype(np.int16)
+    packed[0, 0, 0] = -1
+    with h5py.File(tmp_path / "scene.nc", "w") as file:
+        scene = file.create_dataset("reflectance", data=packed)
+        scene.attrs["scale_factor"], scene.attrs["_FillValue"] = 0.001, np.int16(-1)
+        file["bands/wavelengths"] = np.array(WAVELENGTHS)
+        file["bands/wavelengths"].attrs["units"] = "nm"
+        file["bands/fwhm"] = np.ones(5)
+    patches = ImagePatches(tmp_path / "scene.nc", 3)
+    assert patches.channels == Channels(WAVELENGTHS, "nm", "wavelengths")
+    assert patches.shape[0] == 41  # one has a pixel without data
+    np.testing.assert_allclose(patches.images[0][1:], CUBE[1:], atol=0.001)
+
+
+def test_a_matrix_of_netcdf_has_its_wavelengths(tmp_path):
+    xarray = pytest.importorskip("xarray", reason="xarray comes with the extra 'test'")
+    along = ("wavelength", list(WAVELENGTHS), {"units": "nm"})
+    X = xarray.DataArray(CUBE[0], dims=("pixel", "wavelength"), coords={"wavelength": along})
+    X.to_dataset(name="spectra").to_netcdf(tmp_path / "a.nc", engine="scipy")
+    source = open_source(tmp_path / "a.nc")
+    assert source.channels == Channels(WAVELENGTHS, "nm")
+    assert source.feature_names[0] == "450.5 nm"
 
 
 @pytest.mark.parametrize("zarr_format", [2, 3])

@@ -79,7 +79,7 @@ def test_names_of_several_levels_are_joined():
     cube = xarray.DataArray(np.ones((4, 2, 3)), dims=("t", "y", "x"))
     cube = cube.assign_coords(y=[10, 20], x=["a", "b", "c"])
     source = as_source(cube.stack(pixel=("y", "x")))
-    assert source.feature_names[:2] == ("10, a", "10, b")
+    assert source.feature_names[:2] == ["10, a", "10, b"]
 
 
 def test_an_array_without_coordinates_has_no_names():

@@ -4,14 +4,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 pytest.importorskip("dask.array", reason="Dask comes with the extra 'dask'")
 
 import dask
 import dask.array as dask_array
 
-from somf import DictionaryLearning
-from somf.data import Loader, as_source
+from somf import DictionaryLearning, scratch
+from somf.data import Loader, as_source, buffer
 from somf.data.sources import lazy
 from somf.errors import DataError
 from tests.helpers.source_contract import SourceContract, matrix
@@ -20,6 +21,12 @@ from tests.helpers.source_contract import SourceContract, matrix
 class TestDaskArray(SourceContract):
     def make(self, folder):
         return as_source(dask_array.from_array(matrix(), chunks=((10, 4, 9), (3, 4)))), matrix()
+
+
+class TestDaskArrayOfSparseChunks(SourceContract):
+    def make(self, folder):
+        chunks = dask_array.from_array(matrix(), chunks=(10, 7)).map_blocks(sp.csr_array)
+        return as_source(chunks), matrix()
 
 
 def counted(X, chunks):
@@ -46,6 +53,15 @@ def test_each_chunk_of_both_dimensions_is_computed_once_in_an_epoch(monkeypatch)
             np.testing.assert_array_equal(rows, X[ids])
     assert set(counts.values()) == {1}
     assert len(counts) == 10 * 4
+
+
+def test_a_buffer_of_huge_chunks_is_in_a_scratch_file(monkeypatch):
+    monkeypatch.setattr(buffer, "MOST_MEMORY", 1)
+    monkeypatch.setattr(scratch, "SCRATCH_BYTES", 1)
+    source = as_source(dask_array.from_array(matrix(), chunks=(10, 3)))
+    taken, positions = buffer.ChunkBuffer(source, [np.arange(23)], 1).take(np.arange(23))
+    assert isinstance(taken, np.memmap)
+    np.testing.assert_array_equal(taken[positions], matrix())
 
 
 def test_small_chunks_are_computed_together():

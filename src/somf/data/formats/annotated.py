@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from somf.data.formats.hdf5 import hdf5_group_source
+from somf.data.formats.zarr import zarr_group_source
 from somf.data.sources.recognition import comes_from
 from somf.errors import DataError, ParameterError, ParameterTypeError
 from somf.typing import Ints
@@ -15,7 +17,7 @@ def is_annotated(X: Any) -> bool:
 
 
 def matrix_of(adata: Any, layer: str | None) -> Any:
-    """Return X or a layer of an AnnData object, as it is stored.
+    """Return X or a layer of an AnnData object; a sparse matrix in a file as a source.
 
     Parameters
     ----------
@@ -35,7 +37,10 @@ def matrix_of(adata: Any, layer: str | None) -> Any:
     found = adata.X if layer is None else adata.layers[layer]
     if found is None:
         raise DataError(f"adata.X must be a matrix, got None. Choose one of the layers {layers}.")
-    return found
+    if not comes_from(found, "anndata", "BaseCompressedSparseDataset"):
+        return found
+    is_of_hdf5 = comes_from(found.group, "h5py", "Group")
+    return hdf5_group_source(found.group) if is_of_hdf5 else zarr_group_source(found.group)
 
 
 def chosen_genes(adata: Any, mask_var: Any) -> Ints:

@@ -209,6 +209,22 @@ def hdf5_source(
             raise
 
 
+def hdf5_group_source(group: Any) -> Source:
+    """Return the sparse matrix that an open group holds as a source.
+
+    Parameters
+    ----------
+    group : h5py.Group
+        Of a file that stays open.
+    """
+    path = str(group.file.filename)
+    with guarded(path, "an HDF5 file"):
+        layout = _layout(path, group)
+        if layout is None:
+            raise ValueError(f"{group.name!r} is not a sparse matrix")
+        return sparse_source(_stored_entries(path, group, layout), layout, False, path)
+
+
 def hdf5_is_anndata(path: str) -> bool:
     """Return whether a file is an AnnData object."""
     h5py = import_optional("h5py", "hdf5", "An HDF5 file")
@@ -243,9 +259,9 @@ def _matrix(
     if is_anndata(file):
         found = anndata_names(get, wanted, transposed)
         source.feature_names = check_names(path, found, source.shape[1])
-    elif layout is None:
-        source.channels = hdf5_coordinates(node, 0 if transposed != is_of_matlab else 1)
-        source.feature_names = None if source.channels is None else source.channels.texts
+    elif layout is None and not is_of_matlab:
+        source.channels = hdf5_coordinates(node, 0 if transposed else 1)
+        source.feature_names = source.channels.texts if source.channels else None
     return source
 
 

@@ -10,7 +10,10 @@ from functools import cache
 HDF5 = (".h5", ".hdf5", ".he5")
 """Endings of HDF5 files that may hold an image."""
 
-STORED = (*HDF5, ".zarr")
+HDF5_OR_NETCDF = (*HDF5, ".nc", ".nc4")
+"""Likewise, with those of NetCDF, whose version 4 is HDF5."""
+
+STORED = (*HDF5_OR_NETCDF, ".zarr")
 """Endings of files that hold datasets, each a matrix or an image."""
 
 HEAD_BYTES = 560

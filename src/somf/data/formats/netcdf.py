@@ -53,7 +53,7 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
     with guarded(path, "a NetCDF file"), open(path, "rb") as opened:
         file = _parsed(opened)
         try:
-            X, packing, channels = _variable(path, file.variables, name, transposed)
+            X, packing, found = _variable(path, file.variables, name, transposed)
         finally:
             with _without_complaint():
                 file.close()
@@ -62,8 +62,8 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
         if packing.is_trivial
         else SlicedSource(Scaled(X, packing), transposed, path)
     )
-    if channels is not None and len(channels) == source.shape[1]:
-        source.channels, source.feature_names = channels, channels.texts
+    if found is not None and len(found) == source.shape[1]:
+        source.channels, source.feature_names = found, found.texts
     return source
 
 
@@ -100,16 +100,12 @@ def _variable(
         raise not_in_file(path, name, names)
     variable = variables[chosen]
     check_dimensions(path, variable.data.shape, name=name)
-    name_of_axis = variable.dimensions[0 if transposed else 1]
-    along = variables.get(name_of_axis)
-    channels = (
-        None
-        if along is None or along.data.ndim != 1
-        else channels_at(
-            along.data, getattr(along, "units", None), getattr(along, "long_name", name_of_axis)
-        )
-    )
-    return _mapped(path, variable.data), packing_of(vars(variable)), channels
+    along = variable.dimensions[0 if transposed else 1]
+    coordinate, found = variables.get(along), None
+    if coordinate is not None:
+        label = getattr(coordinate, "long_name", along)
+        found = channels_at(np.array(coordinate.data), getattr(coordinate, "units", ""), label)
+    return _mapped(path, variable.data), packing_of(vars(variable)), found
 
 
 def _mapped(path: str, data: Array) -> Array:

@@ -109,6 +109,21 @@ def zarr_source(path: str, name: str | None, transposed: bool) -> Source:
         return _member_source(path, root, name, transposed)
 
 
+def zarr_group_source(group: Any) -> Source:
+    """Return the sparse matrix that an open group holds as a source.
+
+    Parameters
+    ----------
+    group : zarr.Group
+    """
+    path = str(group.store_path)
+    with guarded(path, "a Zarr array or group"):
+        layout = sparse_layout(group, group.get)
+        if layout is None:
+            raise ValueError(f"{group.name!r} is not a sparse matrix")
+        return sparse_source(_stored_entries(group, layout), layout, False, path)
+
+
 def zarr_is_anndata(path: str) -> bool:
     """Return whether a folder is an AnnData object."""
     zarr = import_optional("zarr", "zarr", "A Zarr array")

@@ -5,8 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 from somf.data.channels import Channels, channels_at
-from somf.data.formats.coordinates import hdf5_coordinates, zarr_coordinates
-from somf.data.formats.kinds import HDF5, STORED, is_url, kind_of
+from somf.data.formats.coordinates import (
+    hdf5_coordinates,
+    hdf5_wavelengths,
+    zarr_coordinates,
+)
+from somf.data.formats.kinds import HDF5_OR_NETCDF, STORED, is_url, kind_of
 from somf.data.images.files import open_stored
 from somf.optional import import_optional
 
@@ -64,8 +68,10 @@ def _envi(path: str, *_: Any) -> Channels | None:
 def _stored(path: str, dataset: str | None, n_dimensions: int) -> Channels | None:
     # The file is open already, so data in other files has been allowed.
     stored = open_stored(path, dataset, allow_external=True, n_axes=n_dimensions - 1)
-    read = hdf5_coordinates if kind_of(path) in HDF5 else zarr_coordinates
-    return read(stored, n_dimensions - 1)
+    axis = n_dimensions - 1
+    if kind_of(path) not in HDF5_OR_NETCDF:
+        return zarr_coordinates(stored, axis)
+    return hdf5_coordinates(stored, axis) or hdf5_wavelengths(stored, axis)
 
 
 def _tiff(path: str, *_: Any) -> Channels | None:

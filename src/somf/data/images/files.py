@@ -17,10 +17,19 @@ from somf.data.formats.checks import (
 )
 from somf.data.formats.hdf5 import map_dataset, open_dataset
 from somf.data.formats.hdf5_external import ExternalFiles, external_files
-from somf.data.formats.kinds import HDF5, STORED, envi_header_of, is_url, kind_of
+from somf.data.formats.kinds import (
+    HDF5_OR_NETCDF,
+    STORED,
+    Kind,
+    envi_header_of,
+    is_url,
+    kind_of,
+)
+from somf.data.formats.netcdf import packing_of
 from somf.data.formats.npy import map_npy
 from somf.data.formats.remote import open_remote
 from somf.data.formats.zarr import ChunkFiles, open_array
+from somf.data.sources.scaled import Packing, Scaled
 from somf.errors import FileRequestError, MissingFileError, UnknownKindError
 from somf.optional import import_optional
 from somf.scratch import scratch_zeros
@@ -66,6 +75,7 @@ def open_image(
     ``.hdr``           ENVI, mapped, through Spectral Python (``somf[images]``)
     ``.tif .tiff``     TIFF and GeoTIFF, mapped if not compressed (``somf[images]``)
     ``.h5 .hdf5 .he5`` HDF5, mapped if in one piece, else unpacked (``somf[hdf5]``)
+    ``.nc .nc4``       NetCDF 4, likewise, unpacked by ``scale_factor`` and ``add_offset``
     ``.zarr``          unpacked (``somf[zarr]``)
     ``.mat``           MATLAB, read; version 7.3 needs ``somf[hdf5]``
     ``.png .jpg``      read (``somf[images]``)
@@ -95,7 +105,7 @@ def open_image(
     name = os.fspath(path)
     kind = kind_of(name)
     if is_url(name):
-        stored = open_remote(name, dataset, dimensions(n_axes))
+        stored = open_stored(name, dataset, n_axes=n_axes)
         _check(stored, n_axes)
         return _unpacked(stored, None), declared_no_data(stored)
     if not os.path.exists(name):
@@ -135,7 +145,9 @@ def open_stored(
     -------
     stored : h5py.Dataset or zarr.Array
     """
-    if kind_of(path) in HDF5:
+    if is_url(path):
+        return open_remote(path, dataset, dimensions(n_axes))
+    if kind_of(path) in HDF5_OR_NETCDF:
         return open_dataset(path, dataset, dimensions(n_axes), allow_external)
     return open_array(path, dataset, dimensions(n_axes))
 
@@ -165,11 +177,13 @@ def _stored(
 ) -> tuple[Array, float | None]:
     stored = open_stored(path, dataset, allow_external, n_axes)
     _check(stored, n_axes)
-    is_hdf5 = kind_of(path) in HDF5
+    is_hdf5 = kind_of(path) in HDF5_OR_NETCDF
+    files = external_files(stored) if is_hdf5 else ChunkFiles(stored)
+    packing = packing_of(stored.attrs) if kind_of(path) in Kind.NETCDF.endings else Packing()
+    if packing.scale != 1 or packing.offset != 0:
+        return _unpacked(Scaled(stored, packing), files), float("nan")
     image = map_dataset(stored, path) if is_hdf5 else None
-    if image is None:
-        image = _unpacked(stored, external_files(stored) if is_hdf5 else ChunkFiles(stored))
-    return image, declared_no_data(stored)
+    return _unpacked(stored, files) if image is None else image, declared_no_data(stored)
 
 
 def _unpacked(stored: Any, files: ExternalFiles | ChunkFiles | None) -> Array:
@@ -177,14 +191,14 @@ def _unpacked(stored: Any, files: ExternalFiles | ChunkFiles | None) -> Array:
 
     Parameters
     ----------
-    stored : h5py.Dataset or zarr.Array
+    stored : h5py.Dataset, zarr.Array or Scaled
     files : ExternalFiles, ChunkFiles or None
         The files with its data, unless that is the one that is open. They are checked after
         reading, since a library returns the fill value for what is gone.
     """
     image = scratch_zeros(tuple(stored.shape), stored.dtype)
     chunk = stored.chunks[0] if stored.chunks else 1
-    band_bytes = max(1, stored.nbytes // len(image) * chunk)
+    band_bytes = max(1, image.nbytes // len(image) * chunk)
     step = chunk * max(1, BAND_BYTES // band_bytes)
     for top in range(0, len(image), step):
         image[top : top + step] = stored[top : top + step]

@@ -19,8 +19,8 @@ SAMPLED_ROWS = 4096
 def noise_level(image: Array) -> float:
     """Return the standard deviation of the noise of an image, estimated from its finest details.
 
-    The median of |x₁₁ − x₁₂ − x₂₁ + x₂₂| over all 2 × 2 pixels is that of white noise wherever the
-    image is smooth (Donoho and Johnstone, 1994). Fine texture makes the estimate too large.
+    The median size of x₁₁ − x₁₂ − x₂₁ + x₂₂ over all 2 × 2 pixels is that of white noise, wherever
+    the image is smooth (Donoho and Johnstone, 1994). Fine texture makes the estimate too large.
 
     Parameters
     ----------

@@ -1,0 +1,118 @@
+"""cNMF with the factorizations of scikit-learn and with those of somf, side by side.
+
+    pip install '.[cnmf]'
+    python -m benchmarks.cnmf [--cells 50000] [--runs 20] [--programs 10 20]
+
+Cells are resampled from the counts that ship with scanpy (see `benchmarks.datasets`). Both classes
+run the same pipeline with the same seeds, on one thread. The CPU time is that of `factorize`, after
+a small one that compiles. Silhouette and error are what cNMF's `k_selection_plot` shows: how well
+the spectra of all runs fall into clusters, and ‖X − usages spectra‖² of the consensus.
+"""
+
+import argparse
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from benchmarks.datasets import resampled_cells
+from benchmarks.machine import seconds_of_others, write_results
+from somf.integrations.gene_programs import factorize, usages_of
+
+
+def write_counts(n_cells: int, path: Path) -> None:
+    """Write resampled cells, without genes that none of them has."""
+    import anndata
+
+    drawn = resampled_cells(n_cells)
+    adata = anndata.AnnData(sp.csr_matrix(drawn[:, drawn.any(axis=0)].astype(np.float32)))
+    adata.obs_names = [f"cell {i}" for i in range(adata.n_obs)]
+    adata.var_names = [f"gene {i}" for i in range(adata.n_vars)]
+    adata.write_h5ad(path)
+
+
+def run_pipeline(kind: Any, counts: Path, k: int, n_runs: int) -> dict[str, Any]:
+    """Return the CPU time of all runs of one k, and what their consensus is worth."""
+    with tempfile.TemporaryDirectory() as folder:
+        run = kind(output_dir=folder, name="runs")
+        run.prepare(str(counts), [k], n_iter=n_runs, seed=1, num_highvar_genes=2000)
+        wall, cpu, others = perf_counter(), process_time(), seconds_of_others()
+        run.factorize()
+        wall, cpu = perf_counter() - wall, process_time() - cpu
+        busy = (seconds_of_others() - others) / wall / (os.cpu_count() or 1)
+        run.combine()
+        stats = run.consensus(
+            k, skip_density_and_return_after_stats=True, show_clustering=False
+        ).stats
+        return {
+            "cpu seconds": cpu,
+            "wall seconds": wall,
+            "others": busy,
+            "silhouette": float(stats["silhouette"]),
+            "error": float(stats["prediction_error"]),
+            "errors of runs": errors_of_runs(run, k, n_runs),
+        }
+
+
+def errors_of_runs(run: Any, k: int, n_runs: int) -> list[float]:
+    """Return ‖X − usages spectra‖² of every run, with the best usages for its spectra."""
+    import cnmf
+    import scanpy
+
+    X = sp.csr_array(scanpy.read_h5ad(run.paths["normalized_counts"]).X)
+    total, errors = float(np.square(X.data).sum()), []
+    for i in range(n_runs):
+        spectra = cnmf.load_df_from_npz(run.paths["iter_spectra"] % (k, i)).values
+        usages = usages_of(X, spectra)
+        fitted = ((usages.T @ usages) * (spectra @ spectra.T)).sum()
+        errors.append(total - 2 * float((usages * (X @ spectra.T)).sum()) + float(fitted))
+    return errors
+
+
+def measure(n_cells: int, n_runs: int, programs: Sequence[int]) -> dict[str, Any]:
+    """Return what both libraries need and reach, by the number of programs."""
+    import cnmf
+
+    from somf.integrations.cnmf import cNMF
+
+    factorize(resampled_cells(100), 3)  # compiles
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        counts = Path(folder) / "counts.h5ad"
+        write_counts(n_cells, counts)
+        for k in programs:
+            found[str(k)] = {}
+            for library, kind in (("somf", cNMF), ("scikit-learn", cnmf.cNMF)):
+                result = run_pipeline(kind, counts, k, n_runs)
+                found[str(k)][library] = result
+                print(
+                    f"k = {k}  {library:<14}{result['cpu seconds']:8.1f} s of CPU  silhouette "
+                    f"{result['silhouette']:.3f}  error {result['error']:,.0f}",
+                    flush=True,
+                )
+    return found
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--cells", type=int, default=50_000)
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--programs", type=int, nargs="+", default=[10, 20])
+    parser.add_argument("--output", type=Path, default=Path("benchmarks/results/cnmf.json"))
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # those of scanpy and cnmf
+    with threadpool_limits(1):
+        found = measure(options.cells, options.runs, options.programs)
+    write_results(options.output, {"cells": options.cells, "runs": options.runs, "programs": found})
+
+
+if __name__ == "__main__":
+    main()
