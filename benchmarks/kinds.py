@@ -182,7 +182,8 @@ def measure(openers: Openers, X: Any, n_rounds: int) -> dict[str, Any]:
         result[kind] = row
         print(
             f"{kind:26}{row['CPU seconds to open']:8.2f} s to open, "
-            f"{row['ratio, CPU']['median']:5.2f} × CPU, {row['ratio, clock']['median']:5.2f} × clock"
+            f"{row['ratio, CPU']['median']:5.2f} × CPU, "
+            f"{row['ratio, clock']['median']:5.2f} × clock"
         )
     return result
 
