@@ -57,7 +57,7 @@ bench-outofbox: .venv/bench ## compare all defaults with those of scikit-learn a
 	$(BIN)/python -m benchmarks.outofbox
 
 clean: ## remove what the other targets made
-	rm -rf .venv .venv-oldest .venv-newest .venv-cells demo site dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-oldest .venv-newest .venv-cells demo site docs/api dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 .venv/%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

@@ -20,6 +20,7 @@ version = release = somf.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "numpydoc",
 ]
 
@@ -28,7 +29,12 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # numpydoc sections describe types in words, with shapes
-numpydoc_show_class_members = False  # api.md lists the members
+autosummary_generate = True  # writes the pages of api.md to docs/api
+autosummary_context = {
+    "from_scikit_learn": ["get_params", "set_params", "set_output", "get_metadata_routing"]
+}
+templates_path = ["templates"]
+numpydoc_show_class_members = False  # the templates list the members
 default_role = "py:obj"  # `names` in docstrings become links to the reference
 
 html_theme = "furo"

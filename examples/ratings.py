@@ -4,6 +4,10 @@ A matrix of ratings, people × things, is mostly unknown. Entries that are not s
 ``missing="absent"``. What is common to all ratings of a person, and to all of a thing, is
 subtracted first: ``center="both"``. The code of a person is their taste.
 
+Squared penalties on codes and atoms count for every rating (``alpha_per="entry"``, ``atom_alpha``).
+They keep people and things with few ratings near the offsets, and let atoms that are not needed
+vanish: there may be more of them than factors in the data.
+
     python examples/ratings.py ratings.dat --output demo
 
 The file has lines ``person::thing::rating``, as those of MovieLens (grouplens.org/datasets) have.
@@ -24,6 +28,9 @@ from somf import MatrixFactorization
 from somf.data import Offsets
 from somf.typing import Array
 
+SCALE = 1e4
+"""What makes the penalty on codes smaller, and that on atoms larger."""
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read ratings, hold out a tenth, choose λ on another tenth, predict, print and draw."""
@@ -34,12 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{ratings.nnz} ratings of {n} people for {p} things, {ratings.nnz / n / p:.1%} of all")
     known, chosen_by, held_out = parts_of(ratings)
 
-    models = [fit(known, options.components, alpha) for alpha in options.alpha]
+    models = [fit(known, options.components, penalty) for penalty in options.penalty]
     errors = [rmse(chosen_by, model.impute(known)) for model in models]
     best = int(np.argmin(errors))
     predicted = models[best].impute(known)
     by_offsets = rmse(held_out, offsets_of(models[best], known))
-    print(f"The penalty is {options.alpha[best]:g}")
+    print(f"The penalty is {options.penalty[best]:g}")
     print(
         f"RMSE on held-out ratings: offsets alone {by_offsets:.4f}, "
         f"with codes {rmse(held_out, predicted):.4f}"
@@ -54,8 +61,8 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("file", type=Path, nargs="?", help="lines person::thing::rating")
-    parser.add_argument("--components", type=int, default=10)
-    parser.add_argument("--alpha", type=float, nargs="+", default=[0.02, 0.05, 0.1, 0.2])
+    parser.add_argument("--components", type=int, default=20)
+    parser.add_argument("--penalty", type=float, nargs="+", default=[0.03, 0.05, 0.08, 0.12])
     parser.add_argument("--output", type=Path, default=Path("demo"))
     return parser.parse_args(arguments)
 
@@ -95,11 +102,17 @@ def parts_of(ratings: sp.coo_array) -> tuple[sp.csr_array, sp.coo_array, sp.coo_
     return pieces[0].tocsr(), pieces[1], pieces[2]
 
 
-def fit(known: sp.csr_array, n_components: int, alpha: float) -> MatrixFactorization:
-    """Return a model of ridge codes on things; ratings that are not stored are unknown."""
+def fit(known: sp.csr_array, n_components: int, penalty: float) -> MatrixFactorization:
+    """Return a model of ridge codes on things; ratings that are not stored are unknown.
+
+    Only the product of both penalties counts, as long as atoms are inside of the unit ball. So that
+    of codes is much smaller: codes are large, and atoms small.
+    """
     return MatrixFactorization(
         n_components,
-        alpha=alpha,
+        alpha=penalty / SCALE,
+        alpha_per="entry",
+        atom_alpha=penalty * SCALE,
         l1_ratio=0.0,
         missing="absent",
         center="both",

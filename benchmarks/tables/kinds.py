@@ -38,7 +38,7 @@ SPARSE: tuple[tuple[str, str, str, str], ...] = (
     (".npz, sparse", "`.npz` of `scipy.sparse.save_npz`", "read into memory", ""),
     (".h5ad, CSR", "CSR group of HDF5, `.h5ad`", "chunked: runs of rows", "parts in other files"),
     (".h5ad, CSR, gzip", "the same, compressed", "chunked: runs of rows", ""),
-    (".h5ad, CSC, gzip", "CSC group of HDF5, 10x `.h5`", "converted once", "parts in other files"),
+    (".h5ad, CSC, gzip", "CSC group of HDF5", "converted once", "parts in other files"),
     ("Zarr, CSR, zstd", "CSR group of Zarr", "chunked: runs of rows", ""),
     (".mtx.gz", "Matrix Market `.mtx`, `.mtx.gz`", "converted once", "dense and complex ones"),
     (".mat, sparse", "sparse in `.mat`", "read into memory; 7.3 converted once", ""),

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.algorithm.surrogate import Forgetting, IncrementalSurrogate, OnlineSurrogate
+from somf.algorithm.surrogate import Coded, Forgetting, IncrementalSurrogate, OnlineSurrogate
 from somf.data import as_source
 from somf.distributed import ALONE
 from somf.kernels.cpu import kernels as cpu
@@ -17,6 +17,11 @@ from somf.training.start import start
 def state(toy):
     config = DictionaryLearning(5, reduction=1)._config()
     return start(config, as_source(toy), Samples.alone(len(toy)), 0, is_finite=True)
+
+
+def coded(code):
+    """Return codes of samples that all count the same."""
+    return Coded(code, np.ones(len(code)))
 
 
 def random_codes(b, seed):
@@ -53,7 +58,7 @@ def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, 
         w = Forgetting(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csc_array(X) if sparse else X, code, np.zeros_like(code), len(code))
+        surrogate.add(sp.csc_array(X) if sparse else X, coded(code), None, len(code))
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)
@@ -65,7 +70,7 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
     for t in range(10):
         batch = np.random.default_rng(t).permutation(30)[:12]
         code = random_codes(12, t)
-        surrogate.add(toy[batch], code, latest[batch], len(code))
+        surrogate.add(toy[batch], coded(code), coded(latest[batch]), len(code))
         surrogate.total()
         latest[batch] = code
     np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
@@ -76,11 +81,11 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
 def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
     surrogate = IncrementalSurrogate(state, cpu, ALONE)
     old = random_codes(20, 0)
-    surrogate.add(toy[:20], old, np.zeros_like(old), 20)
+    surrogate.add(toy[:20], coded(old), coded(np.zeros_like(old)), 20)
     surrogate.total()
     new = random_codes(20, 1)
     new[:, 2] = 0
-    surrogate.add(toy[:20], new, old, 20)
+    surrogate.add(toy[:20], coded(new), coded(old), 20)
     surrogate.total()
     assert not state.B[:, 2].any()
     assert not state.C[2].any()

@@ -119,3 +119,12 @@ def test_what_cannot_be_reconstructed_has_a_clear_error(somf_command, line, mess
     somf.DictionaryLearning(3, n_epochs=1).fit("rows.npy").save("rows.somf")
     somf_command(f"reconstruct {line}", code=2)
     assert message in " ".join(somf_command.errors.split())
+
+
+def test_codes_have_at_most_so_many_atoms(somf_command):
+    somf_command("fit rows.npy --components 6 --epochs 1 -o rows.somf")
+    somf_command("transform rows.somf rows.npy --max-atoms 2 -o codes.npy")
+    assert np.count_nonzero(np.load("codes.npy"), axis=1).max() == 2
+    somf_command("transform rows.somf rows.npy --max-error 0.9 -o few.npy")
+    left = np.load("rows.npy") - np.load("few.npy") @ somf.load("rows.somf").components_
+    assert np.linalg.norm(left, axis=1).max() <= 0.9 + 1e-6

@@ -16,10 +16,13 @@ K = 4
 TIGHT = {"code_tol": 1e-12, "n_epochs": 2, "tol": 0, "batch_size": 20, "random_state": 0}
 PROBLEMS = {
     "dictionary learning": (DictionaryLearning, {"alpha": 0.05}),
-    "sparse PCA": (SparsePCA, {"alpha": 0.01}),
+    "sparse PCA": (SparsePCA, {"alpha": 0.01, "transform_alpha": 0.01}),
     "NMF": (NMF, {"alpha": 0.01, "init": "samples"}),
     "elastic nets": (MatrixFactorization, {"alpha": 0.05, "l1_ratio": 0.5, "atom_l1_ratio": 0.4}),
 }
+RIDGE = {"alpha": 0.01, "atom_alpha": 0.5, "l1_ratio": 0.0, "surrogate": "incremental"}
+"""Both factors have squared penalties."""
+
 EACH_PROBLEM = pytest.mark.parametrize(("kind", "params"), PROBLEMS.values(), ids=PROBLEMS)
 
 
@@ -202,6 +205,14 @@ def test_two_copies_of_a_sample_count_like_one_of_weight_two(X, kind, params, mi
     assert two.stationarity_gap(Y, sample_weight=counts) == pytest.approx(gap, abs=1e-12)
 
 
+def test_offsets_count_two_copies_of_a_sample_like_one_of_weight_two(X):
+    Y, counts = holes(X, 0.2)[0], np.random.default_rng(0).integers(1, 3, len(X))
+    settings = {"missing": "nan", "center": "both", "n_epochs": 1, "random_state": 0}
+    one = DictionaryLearning(2, **settings).fit(Y, sample_weight=counts)
+    two = DictionaryLearning(2, **settings).fit(np.repeat(Y, counts, axis=0))
+    np.testing.assert_allclose(one.offsets_, two.offsets_)
+
+
 @pytest.mark.parametrize("share", [0.2, 0.7])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 def test_a_fit_that_was_cut_off_resumes_bit_by_bit(X, tmp_path, share, surrogate):
@@ -250,6 +261,20 @@ def test_a_gpu_and_the_cpu_learn_the_same_from_what_is_known(X, share):
         for device in ("cpu", "cuda")
     ]
     np.testing.assert_allclose(found[1], found[0], atol=1e-9)
+
+
+@NEEDS_CUDA
+@pytest.mark.parametrize("missing", ["error", "nan"])
+def test_a_gpu_and_the_cpu_have_the_same_penalties(X, missing):
+    Y = holes(X[:12, :8], 0.7)[0] if missing == "nan" else X[:12, :8]
+    params = RIDGE | {"batch_size": 6, "n_epochs": 2, "reduction": 1, "random_state": 0}
+    params |= {"missing": missing, "alpha_per": "entry" if missing == "nan" else "sample"}
+    cpu, gpu = (
+        MatrixFactorization(2, device=device, **params).fit(Y) for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(gpu.components_, cpu.components_, atol=1e-9)
+    assert gpu.objective(Y) == pytest.approx(cpu.objective(Y))
+    assert gpu.stationarity_gap(Y) == pytest.approx(cpu.stationarity_gap(Y), rel=1e-6)
 
 
 def test_single_precision_stays(X):
@@ -448,3 +473,90 @@ def test_what_pandas_calls_missing_is_unknown(X):
     np.testing.assert_array_equal(model.components_, same.components_)
     with pytest.raises(NotFiniteError, match="NaN"):
         DictionaryLearning(K).fit(frame)
+
+
+def als_objective(X, known, codes, D, weight):
+    """Return Σ ½ (x − dᵀα)² + ρ‖d‖² over known entries, plus λ‖α‖² of every sample; a mean."""
+    left = known * ((X - codes @ D.T) ** 2 / 2 + RIDGE["atom_alpha"] * (D**2).sum(axis=1))
+    of_samples = left.sum(axis=1) + RIDGE["alpha"] * (codes**2).sum(axis=1)
+    return weight @ of_samples / weight.sum()
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_a_penalty_on_atoms_is_part_of_the_objective(X, share):
+    Y, unknown = holes(X, share)
+    model = MatrixFactorization(2, missing="nan" if share else "error", **TIGHT, **RIDGE).fit(Y)
+    weight = np.arange(1.0, 121.0)
+    expected = als_objective(X, ~unknown, model.transform(Y), model.components_.T, weight)
+    assert model.objective(Y, sample_weight=weight) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_with_a_penalty_on_atoms_a_fit_is_stationary_for_alternating_least_squares(X, share):
+    Y, unknown = holes(X, share)
+    settings = TIGHT | {"n_epochs": 300, "batch_size": 40, "reduction": 1, "code_tol": 1e-14}
+    model = MatrixFactorization(2, missing="nan" if share else "error", **settings, **RIDGE)
+    assert model.fit(Y).stationarity_gap(Y) < 1e-8
+    D, codes = model.components_.T, model.transform(Y)
+    assert (np.linalg.norm(D, axis=0) < 0.9).all()  # far inside of the ball
+    for f in range(24):
+        A = codes[~unknown[:, f]]
+        C = A.T @ A + 2 * RIDGE["atom_alpha"] * len(A) * np.eye(2)
+        np.testing.assert_allclose(D[f], np.linalg.solve(C, A.T @ X[~unknown[:, f], f]), atol=1e-4)
+
+
+def test_a_penalty_on_atoms_lets_those_vanish_that_are_not_needed():
+    rng = np.random.default_rng(0)
+    truth = rng.standard_normal((400, 2)) @ rng.standard_normal((2, 30))
+    Y, _ = holes(truth + 0.5 * rng.standard_normal(truth.shape), 0.5)
+    settings = {"l1_ratio": 0.0, "missing": "nan", "init": "random", "surrogate": "incremental"}
+    third = []
+    for penalty in ({"alpha": 0.1}, {"alpha": 0.003, "atom_alpha": 60.0}):
+        model = MatrixFactorization(8, n_epochs=40, random_state=0, **settings, **penalty).fit(Y)
+        sizes = np.linalg.svd(model.transform(Y) @ model.components_)[1]
+        third.append(sizes[2] / sizes[1])
+    assert third[1] < 0.02
+    assert third[0] > 0.1
+
+
+def test_a_fit_with_a_penalty_on_atoms_resumes_bit_by_bit(X, tmp_path):
+    Y, _ = holes(X, 0.3)
+    params = TIGHT | RIDGE | {"missing": "nan", "n_epochs": 4}
+    whole = MatrixFactorization(K, **params).fit(Y)
+    stops = MatrixFactorization(
+        K, checkpoint=tmp_path / "c", callbacks=lambda progress: progress.n_iter == 13, **params
+    )
+    stops.fit(Y)
+    resumed = MatrixFactorization(K, checkpoint=tmp_path / "c", **params).fit(Y)
+    assert resumed.components_.tobytes() == whole.components_.tobytes()
+
+
+def test_a_sample_may_come_again_with_another_weight(X):
+    params = TIGHT | {"surrogate": "incremental", "missing": "nan", "batch_size": 120}
+    ids, weight = np.arange(120), np.arange(1.0, 121.0)
+    again = DictionaryLearning(K, **params)
+    again.partial_fit(X, sample_ids=ids).partial_fit(X, sample_ids=ids, sample_weight=weight)
+    state = again._state
+    order = slice(None) if state.permutation is None else state.permutation
+    expected = X.T @ (weight[:, None] * state.memory.code[:120])
+    np.testing.assert_allclose(state.B, expected[order], atol=1e-8)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_a_penalty_per_entry_is_that_of_weights_over_counts(X, share):
+    Y, unknown = holes(X, share)
+    counts = (~unknown).sum(axis=1)
+    weights = np.repeat(1 / counts[:, None], 24, axis=1)
+    settings = TIGHT | {"l1_ratio": 0.5, "missing": "nan", "surrogate": "incremental"}
+    settings |= {"reduction": 1, "batch_size": 120, "init": X[:K]}
+    model = MatrixFactorization(K, alpha=0.01, alpha_per="entry", **settings).fit(Y)
+    same = MatrixFactorization(K, alpha=0.01, **settings)
+    same.fit(Y, weights=weights, sample_weight=counts)
+    np.testing.assert_allclose(model.components_, same.components_, atol=1e-7)
+    codes = model.transform(Y)
+    np.testing.assert_allclose(codes, same.transform(Y, weights=weights), atol=1e-4)
+    left = np.where(unknown, 0, X - codes @ model.components_)
+    penalty = 0.005 * (np.abs(codes).sum(axis=1) + (codes**2).sum(axis=1))
+    value = (left**2).sum(axis=1) / 2 + counts * penalty
+    assert model.objective(Y) == pytest.approx(value.mean(), rel=1e-6)
+    assert model.history_["training_objective"][-1] > 0

@@ -15,6 +15,7 @@ from scipy.optimize import nnls
 from somf.kernels import Kernels, kernels_for, reference
 from somf.kernels.cpu import kernels as cpu
 from somf.kernels.host import to_host
+from somf.kernels.pairs import unpacked
 from somf.penalties import AtomBall, CodePenalty
 from tests.helpers.gpu import NEEDS_CUDA, CudaOnHost
 
@@ -247,7 +248,7 @@ def by_feature(q, k, dtype, base):
     codes = rng.standard_normal((4 * k, k))
     known = rng.random((4 * k, q)) < 0.6
     known[:, 5] = False
-    pairs = (codes[:, :, None] * codes[:, None]).reshape(4 * k, -1) / (4 * k)
+    pairs = reference.pairs(codes, None) / (4 * k)
     C = base * codes.T @ codes / (4 * k)
     B = (known * rng.standard_normal((4 * k, q))).T @ codes / (4 * k)
     return tuple(A.astype(dtype) for A in (B, C, (known - float(base)).T @ pairs))
@@ -264,8 +265,9 @@ def test_the_fast_update_by_feature_equals_the_plain_loop(fast, mu, positive, ba
     budget = np.random.default_rng(2).random(k).astype(dtype)
     D = ball.normalise(np.random.default_rng(1).standard_normal((50, k))).astype(dtype)
     plain, quick = D.copy(), D.copy()
-    reference.update_atoms_by_feature(plain, B, C, E, ROWS, budget, ball)
-    fast.update_atoms_by_feature(quick, B, C, E, ROWS, budget, ball)
+    ridge = None if base else np.random.default_rng(3).random(50).astype(dtype) * (E[:, 0] > 0)
+    reference.update_atoms_by_feature(plain, B, C, E, ridge, ROWS, budget, ball)
+    fast.update_atoms_by_feature(quick, B, C, E, ridge, ROWS, budget, ball)
     np.testing.assert_allclose(quick, plain, atol=1e-11 if dtype == np.float64 else 2e-5)
     assert quick.dtype == dtype
     frozen = [*range(3), 17, 18, 19, *range(21, 30)]
@@ -273,13 +275,52 @@ def test_the_fast_update_by_feature_equals_the_plain_loop(fast, mu, positive, ba
     assert not quick[5].any()  # it was never known
 
 
+@FAST
+@DTYPES
+@pytest.mark.parametrize("k", [1, 7, 19])
+def test_pairs_are_the_upper_triangles_of_products(fast, k, dtype):
+    rng = np.random.default_rng(0)
+    A, weights = rng.standard_normal((30, k)).astype(dtype), rng.random(30).astype(dtype)
+    outer = A[:, :, None] * A[:, None]
+    found = fast.pairs(A, weights)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(unpacked(found, k), outer * weights[:, None, None], rtol=1e-6)
+    np.testing.assert_array_equal(fast.pairs(A, None), fast.pairs(A, np.ones(30, dtype)))
+
+
+@FAST
+@DTYPES
+@pytest.mark.parametrize("rows", [ROWS, (slice(0, 50),)], ids=["some", "all"])
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_every_sample_has_the_gram_matrix_of_its_weights(fast, kind, rows, dtype):
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal((50, 7)).astype(dtype)
+    weights = (rng.random((30, 50)) * (rng.random((30, 50)) < 0.3)).astype(dtype)
+    weights[3] = 0
+    S = np.concatenate([np.arange(s.start, s.stop) for s in rows])
+    expected = np.einsum("if,fa,fb->iab", weights[:, S], D[S], D[S])
+    given = weights if kind == "dense" else sp.csc_array(weights)
+    found = fast.weighted_grams(given, D, rows)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected, atol=1e-11 if dtype == np.float64 else 1e-4)
+
+
+@KERNELS
+def test_the_pairs_of_atoms_are_cleared(kernels):
+    E = np.random.default_rng(0).standard_normal((5, 6))
+    expected = unpacked(E, 3).copy()
+    expected[:, 1] = expected[:, :, 1] = 0
+    kernels.clear_pairs(E, np.array([False, True, False]))
+    np.testing.assert_array_equal(unpacked(E, 3), expected)
+
+
 @KERNELS
 def test_an_atom_of_which_nothing_is_known_stays_as_it_is(kernels):
     D = np.random.default_rng(0).standard_normal((50, 3))
-    B, C, E = np.zeros((50, 3)), np.zeros((3, 3)), np.zeros((50, 9))
+    B, C, E = np.zeros((50, 3)), np.zeros((3, 3)), np.zeros((50, 6))
     E[:, 0] = 1
     found = D.copy()
-    kernels.update_atoms_by_feature(found, B, C, E, ROWS, np.ones(3), AtomBall(0.0, False))
+    kernels.update_atoms_by_feature(found, B, C, E, None, ROWS, np.ones(3), AtomBall(0.0, False))
     np.testing.assert_array_equal(found[:, 1:], D[:, 1:])
     assert (found[:, 0] != D[:, 0]).any()
 
@@ -296,8 +337,8 @@ def test_with_one_matrix_for_all_features_the_update_by_feature_is_the_usual_one
     reference.update_atoms(usual, B, C, ROWS, budget, ball)
     for base in (0.0, 0.4, 1.0):
         found[:] = D
-        E = np.tile((1 - base) * C.reshape(1, -1), (50, 1))
-        kernels.update_atoms_by_feature(found, B, base * C, E, ROWS, budget, ball)
+        E = np.tile((1 - base) * C[np.triu_indices(6)], (50, 1))
+        kernels.update_atoms_by_feature(found, B, base * C, E, None, ROWS, budget, ball)
         np.testing.assert_allclose(found, usual, atol=1e-11)
 
 

@@ -188,7 +188,7 @@ def test_ratings_example_predicts_ratings_that_were_held_out(tmp_path, capsys, d
         if (person + 3 * thing) % 4
     ]
     (tmp_path / "ratings.dat").write_text("\n".join(lines))
-    options = ("--components", 6, "--alpha", 0.01, 0.1, "--output", tmp_path)
+    options = ("--components", 6, "--penalty", 0.005, 0.05, "--output", tmp_path)
     output = run_here(capsys, "ratings.py", tmp_path / "ratings.dat", *options)
     assert "1800 ratings of 60 people for 40 things, 75.0% of all" in output
     by_offsets, with_codes = numbers(r"(\d\.\d{4})", output)

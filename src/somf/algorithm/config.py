@@ -25,6 +25,10 @@ class Config:
         λΩ, the penalty on codes.
     ball : AtomBall
         𝒞, the set that every atom is in.
+    atom_alpha : float
+        ρ ≥ 0: every known entry adds ρ times the squared norm of its row of D to the objective.
+    per_entry : bool
+        Whether λ counts for every known entry of a sample, rather than once.
     reduction : float or "auto"
         r ≥ 1.
     code_estimator : {"auto", "averaged", "masked", "exact"}
@@ -51,6 +55,8 @@ class Config:
     learning_rate: float | str
     code_tol: float
     device: str
+    atom_alpha: float = 0.0
+    per_entry: bool = False
     has_weights: bool = False
     base_weight: int = 0
 

@@ -31,6 +31,8 @@ class Dictionary:
     blocks : list of slice
         The blocks of rows whose norms are kept.
     communicator : Communicator
+    atom_alpha : float
+        ρ, see `Config`.
     """
 
     def __init__(
@@ -40,9 +42,10 @@ class Dictionary:
         ball: AtomBall,
         blocks: list[slice],
         communicator: Communicator = ALONE,
+        atom_alpha: float = 0.0,
     ) -> None:
         self.state, self.kernels, self.ball, self.blocks = state, kernels, ball, blocks
-        self.communicator = communicator
+        self.communicator, self.atom_alpha = communicator, atom_alpha
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
         self._update_atoms = communicator.atom_update(kernels, ball)
         self._known_last_used = communicator.latest(to_host(state.last_used))
@@ -70,6 +73,9 @@ class Dictionary:
         """Improve the atoms on the rows of a subset, within a budget."""
         D_s, rows = subset.of_features(self.state.D)
         B_s, _ = subset.of_features(self.state.B)
+        if len(self.state.n_known):  # the same for all features
+            C = 1.0 * C
+            C.reshape(-1)[:: len(C) + 1] += 2.0 * self.atom_alpha * self.state.n_known[0]
         self._update_atoms(D_s, B_s, C, rows, budget)
         subset.write_back(self.state.D, D_s)
 

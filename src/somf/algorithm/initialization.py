@@ -12,6 +12,7 @@ from somf.algorithm.memory import SampleMemory
 from somf.algorithm.regression import gram_cache_for, remembered_gram_size
 from somf.algorithm.state import State
 from somf.kernels import kernels_for
+from somf.kernels.pairs import n_pairs
 from somf.penalties import AtomBall
 from somf.randomness import generator
 from somf.typing import Array, Ints, Matrix
@@ -140,7 +141,8 @@ def initial_state(
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),
         C=np.zeros((k, k), dtype=D.dtype),
-        C_by_feature=np.zeros((p, k * k) if config.has_weights else (0, 0), dtype=D.dtype),
+        C_by_feature=np.zeros((p, n_pairs(k)) if config.has_weights else (0, 0), dtype=D.dtype),
+        n_known=np.zeros(p if config.atom_alpha > 0 else 0, dtype=D.dtype),
         norms=np.zeros((R, k), dtype=D.dtype),
         grams=np.zeros((R, k, k), dtype=D.dtype),
         aged_grams=np.zeros((R, k, k), dtype=D.dtype),

@@ -8,7 +8,7 @@ from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
-STORED = ("beta", "sq_norm", "gram", "code")
+STORED = ("beta", "sq_norm", "gram", "code", "weight")
 """Arrays of `SampleMemory` that are on the device, if it has room for them."""
 
 PER_SAMPLE = ("n_visits", *STORED)
@@ -32,6 +32,9 @@ class SampleMemory:
         Averaged statistics of the sample's Gram matrix (see `regression`); (n, 0) likewise.
     code : ndarray of shape (n, k)
         The last code.
+    weight : ndarray of shape (n,)
+        How much the sample counted at its last visit; zero if there was none. Older versions had no
+        such weights.
     n_elsewhere : int
         How many samples other ranks remember.
     """
@@ -43,7 +46,12 @@ class SampleMemory:
     gram: Array
     code: Array
     n_elsewhere: int = 0
+    weight: Array = field(default_factory=lambda: np.empty(0))
     _slots: dict[int, int] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if len(self.weight) < len(self.code):
+            self.weight = np.ones(len(self.code), to_host(self.code[:0]).dtype)
 
     @classmethod
     def blank(
@@ -73,6 +81,7 @@ class SampleMemory:
             sq_norm=zeros(),
             gram=zeros(gram_size),
             code=zeros(k),
+            weight=zeros(),
             n_elsewhere=n_elsewhere,
         )
 

@@ -6,22 +6,30 @@ are known as a whole (see `regression`, `surrogate` and `dictionary`):
 - every sample has a Gram matrix G = Σ_f ω_f d_f d_fᵀ of its own;
 - every feature f has a matrix C_f, the average of ω_f ααᵀ over samples. If most entries are known,
   C_f is C, the same for all features, plus the average of (ω_f − 1) ααᵀ; otherwise C is left out.
-  Either way p k² numbers are kept. One C for all features, or predictions in the place of unknown
-  entries, would need less, and learn more slowly.
+  Either way p k² / 2 numbers are kept, as upper triangles. One C for all features, or predictions
+  in the place of unknown entries, would need less, and learn more slowly.
 """
 
-import math
+import numpy as np
 
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
-from somf.algorithm.surrogate import IncrementalSurrogate, OnlineSurrogate
-from somf.kernels.observed import Observed, products, quadratics, weighted
-from somf.typing import Array, Slices
+from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate
+from somf.kernels.observed import Observed, quadratics
+from somf.typing import Array, Ints, Slices
 
 
 class ObservedRegression(Regression):
-    """Estimates β and G from the entries that are known."""
+    """Estimates β and G from the entries that are known.
+
+    Attributes
+    ----------
+    per_entry : bool
+        See `Config`. Both are then divided by the weight of all known entries of the sample.
+    """
+
+    per_entry = False
 
     def of_all_features(self, X: Observed) -> Quadratic:  # type: ignore[override]
         """Return β and G of a minibatch from all entries that are known."""
@@ -29,7 +37,8 @@ class ObservedRegression(Regression):
         return Quadratic(*self._quadratics(X, self.state.D, everything))
 
     def _quadratics(self, X: Observed, D: Array, rows: Slices) -> tuple[Array, Array, Array]:
-        return quadratics(self.kernels, X, D, rows, lambda: self.kernels.gram(D, rows)[None])
+        gram = self.kernels.gram
+        return quadratics(self.kernels, X, D, rows, lambda: gram(D, rows)[None], self.per_entry)
 
     def of_subset(self, X: Observed, subset: Subset) -> Quadratic:  # type: ignore[override]
         """Return β and G of a minibatch from the entries that are known in a subset."""
@@ -45,56 +54,28 @@ class ObservedRegression(Regression):
 class ObservedOnlineSurrogate(OnlineSurrogate):
     """The online surrogate, with a matrix C_f for every feature."""
 
-    def add(  # type: ignore[override]
-        self,
-        X: Observed,
-        code: Array,
-        old_code: Array | None,
-        b: int,
-        sample_weight: Array | None = None,
-    ) -> None:
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
         """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        super().add(X.values, code, old_code, b, sample_weight)
-        pairs = products(code, weighted(code, sample_weight) * (w / b))
+        super().add(X, new, old, b)
+        pairs = self.kernels.pairs(new.code, new.weight * (w / b))
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
 
 
 class ObservedIncrementalSurrogate(IncrementalSurrogate):
     """The incremental surrogate, with a matrix C_f for every feature."""
 
-    def add(  # type: ignore[override]
-        self,
-        X: Observed,
-        code: Array,
-        old_code: Array | None,
-        b: int,
-        sample_weight: Array | None = None,
-    ) -> None:
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
         """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
-        assert old_code is not None
-        super().add(X.values, code, old_code, b, sample_weight)
-        change = products(code, weighted(code, sample_weight))
-        change -= products(old_code, weighted(old_code, sample_weight))
+        assert old is not None
+        super().add(X, new, old, b)
+        change = self.kernels.pairs(new.code, new.weight)
+        change -= self.kernels.pairs(old.code, old.weight)
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, change, 1.0)
 
     def _clear(self, atoms: Array, total: Array) -> None:
         super()._clear(atoms, total)
-        clear_by_feature(self.state.C_by_feature, atoms)
-
-
-def clear_by_feature(C: Array, atoms: Array) -> None:
-    """Set the rows and columns of some atoms to zero, in the matrices (p, k²) of all features.
-
-    Parameters
-    ----------
-    C : array of shape (p, k²), overwritten
-    atoms : array of bool of shape (k,), or of their numbers
-    """
-    k = math.isqrt(C.shape[1])
-    matrices = C.reshape(-1, k, k)
-    matrices[:, atoms] = 0
-    matrices[:, :, atoms] = 0
+        self.kernels.clear_pairs(self.state.C_by_feature, atoms)
 
 
 class ObservedDictionary(Dictionary):
@@ -104,10 +85,14 @@ class ObservedDictionary(Dictionary):
         state = self.state
         D_s, rows = subset.of_features(state.D)
         B_s, C_s = (subset.of_features(A)[0] for A in (state.B, state.C_by_feature))
-        C = state.base_weight * state.C
-        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, rows, budget, self.ball)
+        C, ridge = state.base_weight * state.C, None
+        if len(state.n_known):
+            ridge = 2.0 * self.atom_alpha * subset.of_features(state.n_known)[0]
+        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, ridge, rows, budget, self.ball)
         subset.write_back(state.D, D_s)
 
-    def _forget(self, atoms: Array) -> None:
+    def _forget(self, atoms: Ints) -> None:
         super()._forget(atoms)
-        clear_by_feature(self.state.C_by_feature, atoms)
+        is_forgotten = np.zeros(len(self.state.C), dtype=bool)
+        is_forgotten[atoms] = True
+        self.kernels.clear_pairs(self.state.C_by_feature, self.kernels.to_device(is_forgotten))

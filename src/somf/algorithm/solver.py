@@ -32,6 +32,7 @@ from somf.algorithm.schedule import (
 )
 from somf.algorithm.state import State
 from somf.algorithm.surrogate import (
+    Coded,
     Forgetting,
     IncrementalSurrogate,
     OnlineSurrogate,
@@ -41,7 +42,7 @@ from somf.distributed import Alone, Communicator
 from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
-from somf.kernels.observed import Batch
+from somf.kernels.observed import Batch, atom_costs, known_weights
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
@@ -98,8 +99,10 @@ class Solver:
             self.gram_cache,
             communicator,
         )
+        if isinstance(self.regression, ObservedRegression):
+            self.regression.per_entry = config.per_entry
         self.surrogate = self._new_surrogate()
-        parts = state, kernels, config.ball, masks.blocks, communicator
+        parts = state, kernels, config.ball, masks.blocks, communicator, config.atom_alpha
         self.dictionary = (ObservedDictionary if config.has_weights else Dictionary)(*parts)
 
     def _new_surrogate(self) -> Surrogate:
@@ -149,15 +152,19 @@ class Solver:
         else:
             problem = self.regression.of_subset(X, subset)  # the subset is all features
         code = self._last_codes(X, memory, slots)
-        old_code = self._last_codes(X, memory, slots) if self.surrogate.needs_old_codes else None
+        old = self._last_visit(X, memory, slots) if self.surrogate.needs_old_codes else None
         objective = self._solve(problem, code, self.config.code_tol)
-        self._unchecked.append(objective)
+        if self.config.per_entry:
+            objective = objective * known_weights(self.kernels, X, state.C)
+        self._unchecked.append(self._with_atoms(X, objective))
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
+        new = Coded(code, self._ones(X) if sample_weight is None else sample_weight)
         if memory is not None and slots is not None:
-            self.kernels.put(memory.code, slots, code)
-        self.surrogate.add(X, code, old_code, b, sample_weight)
+            self.kernels.put(memory.code, slots, new.code)
+            self.kernels.put(memory.weight, slots, new.weight)
+        self.surrogate.add(X, new, old, b)
         C = self.surrogate.total()
         self.regression.age(b)
         self.dictionary.update(subset, C)
@@ -265,6 +272,24 @@ class Solver:
         if memory is None or slots is None:
             return self._zero_code(X)
         return self.kernels.take(memory.code, slots)
+
+    def _with_atoms(self, X: Batch, objective: Array) -> Array:
+        """Return the objective of samples with the penalty on atoms."""
+        if self.config.atom_alpha == 0:
+            return objective
+        costs = atom_costs(self.kernels, X, self.state.D, self.config.atom_alpha)
+        total: Array = objective + costs
+        return total
+
+    def _last_visit(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Coded:
+        """Return codes and weights of the last visit, zero if there was none."""
+        code = self._last_codes(X, memory, slots)
+        if memory is None or slots is None:
+            return Coded(code, 0 * self._ones(X))
+        return Coded(code, self.kernels.take(memory.weight, slots))
+
+    def _ones(self, X: Matrix) -> Array:
+        return self.kernels.zeros((X.shape[0],), self.state.C) + 1
 
     def _zero_code(self, X: Matrix) -> Array:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)

@@ -12,7 +12,18 @@ from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
-ON_DEVICE = ("D", "B", "C", "C_by_feature", "norms", "grams", "aged_grams", "last_used", "n_users")
+ON_DEVICE = (
+    "D",
+    "B",
+    "C",
+    "C_by_feature",
+    "n_known",
+    "norms",
+    "grams",
+    "aged_grams",
+    "last_used",
+    "n_users",
+)
 """Arrays of `State` that are on the device."""
 
 COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight")
@@ -39,9 +50,11 @@ class State:
     B : ndarray of shape (p, k)
     C : ndarray of shape (k, k)
         The surrogate: averages, or sums, of xαᵀ and ααᵀ.
-    C_by_feature : ndarray of shape (p, k²)
+    C_by_feature : ndarray of shape (p, k (k + 1) / 2)
         Where entries have weights: averages, or sums, of (ω − `base_weight`) ααᵀ for every feature;
         else (0, 0).
+    n_known : ndarray of shape (p,)
+        Where atoms have a penalty: the average, or sum, of the weights of every feature; else (0,).
     norms : ndarray of shape (R, k)
         ‖d‖ of every atom inside each block of rows.
     grams : ndarray of shape (R, k, k)
@@ -73,6 +86,7 @@ class State:
     B: Array
     C: Array
     C_by_feature: Array
+    n_known: Array
     norms: Array
     grams: Array
     aged_grams: Array
@@ -154,6 +168,7 @@ class State:
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
         # Older versions knew no weights of entries.
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
+        plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
         if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
             n_halvings = counters.get("n_halvings", 0)

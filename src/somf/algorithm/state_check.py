@@ -9,6 +9,7 @@ from somf.algorithm.config import Config
 from somf.algorithm.masks import masks_for
 from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
+from somf.kernels.pairs import n_pairs
 from somf.typing import Array, Ints
 
 INTEGERS = {"last_used", "patience", "n_users", "memory.ids", "memory.n_visits"}
@@ -56,18 +57,20 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     averages = config.estimator_in_use == "averaged" and not is_united
     has_matrices = config.masks == "bernoulli" or config.has_weights
     per_gram = config.n_components**2 if has_matrices else n_blocks
-    _check_arrays(state, n_blocks, per_gram if averages else 0, config.has_weights)
+    _check_arrays(state, n_blocks, per_gram if averages else 0, config)
 
 
-def _check_arrays(state: State, n_blocks: int, gram_size: int, has_weights: bool) -> None:
+def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -> None:
     """Check shapes, types and finiteness of all arrays but the permutation."""
     (p, k), R = state.D.shape, n_blocks
+    has_weights, has_counts = config.has_weights, config.atom_alpha > 0
     n = 0 if state.memory is None else len(state.memory.ids)
     shapes = {
         "D": (p, k),
         "B": (p, k),
         "C": (k, k),
-        "C_by_feature": (p, k * k) if has_weights else (0, 0),
+        "C_by_feature": (p, n_pairs(k)) if has_weights else (0, 0),
+        "n_known": (p,) if has_counts else (0,),
         "offsets": (p,) if state.offsets.size else (0,),
         "norms": (R, k),
         "grams": (R, k, k),
@@ -81,6 +84,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, has_weights: bool
         "memory.sq_norm": (n,),
         "memory.gram": (n, gram_size),
         "memory.code": (n, k),
+        "memory.weight": (n,),
     }
     arrays = state.arrays()
     arrays.pop("permutation", None)

@@ -6,15 +6,34 @@ changes nothing, so sums serve as well as averages.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels import Kernels
-from somf.kernels.observed import weighted
-from somf.typing import Array, Matrix
+from somf.kernels.observed import Batch, count_known, values_of
+from somf.typing import Array
+
+
+class Coded(NamedTuple):
+    """What samples of a minibatch add to B and C.
+
+    Attributes
+    ----------
+    code : ndarray of shape (m, k)
+    weight : ndarray of shape (m,)
+        How much each sample counts.
+    """
+
+    code: Array
+    weight: Array
+
+    @property
+    def share(self) -> Array:
+        """The codes times the weights."""
+        return self.code * self.weight[:, None]
 
 
 class Surrogate(Protocol):
@@ -30,11 +49,10 @@ class Surrogate(Protocol):
 
     def add(
         self,
-        X: Any,
-        code: Array,
-        old_code: Array | None,
+        X: Batch,
+        new: Coded,
+        old: Coded | None,
         b: int,
-        sample_weight: Array | None = None,
     ) -> None:
         """Add a minibatch.
 
@@ -42,13 +60,11 @@ class Surrogate(Protocol):
         ----------
         X : ndarray, csc_array or Observed of shape (m, p)
             Its samples on this rank.
-        code : ndarray of shape (m, k)
-        old_code : ndarray of shape (m, k)
-            The codes at the previous visit, zero if there was none; None unless `needs_old_codes`.
+        new : Coded
+        old : Coded
+            At the previous visit, zero if there was none; None unless `needs_old_codes`.
         b : int
             Its samples on all ranks.
-        sample_weight : ndarray of shape (m,), optional
-            How much each sample counts; by default all count the same.
         """
         ...
 
@@ -107,17 +123,18 @@ class OnlineSurrogate:
 
     def add(
         self,
-        X: Matrix,
-        code: Array,
-        old_code: Array | None,  # noqa: ARG002 (protocol)
+        X: Batch,
+        new: Coded,
+        old: Coded | None,  # noqa: ARG002 (protocol)
         b: int,
-        sample_weight: Array | None = None,
     ) -> None:
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        share = weighted(code, sample_weight) * (w / b)
-        self.kernels.accumulate(self.state.B, X, share, 1.0 - w)
-        self.kernels.accumulate(self.state.C, code, share, 1.0 - w)
+        share = new.share * (w / b)
+        self.kernels.accumulate(self.state.B, values_of(X), share, 1.0 - w)
+        self.kernels.accumulate(self.state.C, new.code, share, 1.0 - w)
+        if len(self.state.n_known):
+            count_known(self.kernels, self.state.n_known, X, new.weight * (w / b), 1.0 - w)
 
     def total(self) -> Array:
         """Return C of all ranks together."""
@@ -141,20 +158,21 @@ class IncrementalSurrogate:
 
     def add(
         self,
-        X: Matrix,
-        code: Array,
-        old_code: Array | None,
+        X: Batch,
+        new: Coded,
+        old: Coded | None,
         b: int,  # noqa: ARG002 (protocol)
-        sample_weight: Array | None = None,
     ) -> None:
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
-        assert old_code is not None
+        assert old is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users
-        share, old_share = weighted(code, sample_weight), weighted(old_code, sample_weight)
-        self.kernels.accumulate(B, X, share - old_share, 1.0)
-        self.kernels.accumulate(C, code, share, 1.0)
-        self.kernels.accumulate(C, old_code, -old_share, 1.0)
-        n_users += (code != 0).sum(axis=0) - (old_code != 0).sum(axis=0)
+        share, old_share = new.share, old.share
+        self.kernels.accumulate(B, values_of(X), share - old_share, 1.0)
+        self.kernels.accumulate(C, new.code, share, 1.0)
+        self.kernels.accumulate(C, old.code, -old_share, 1.0)
+        n_users += (new.code != 0).sum(axis=0) - (old.code != 0).sum(axis=0)
+        if len(self.state.n_known):
+            count_known(self.kernels, self.state.n_known, X, new.weight - old.weight, 1.0)
 
     def total(self) -> Array:
         """Return C of all ranks together, without atoms that no sample uses any more."""

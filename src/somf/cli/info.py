@@ -167,7 +167,7 @@ def _image(path: str, kind: str, dataset: str | None, allow_external: bool) -> d
         "dtype": image.dtype.name,
         "bytes": _bytes(path),
         "no_data": no_data,
-        "channels": _channels(channels_of_file(path, dataset, image.shape)),
+        "channels": _channels(channels_of_file(path, dataset, image.shape, allow_external)),
     }
 
 

@@ -20,6 +20,18 @@ from somf.inference.output import WRITERS, SparseCodes, codes_file
     "somf transform rows.somf rows.npy -o codes.npy",
 )
 @output_option("The file to write: .npy, .npz (a CSR matrix for scipy.sparse.load_npz) or .zarr.")
+@click.option(
+    "--max-atoms",
+    type=click.IntRange(min=1),
+    help="Code by orthogonal matching pursuit, with at most so many atoms of a sample, rather than "
+    "by the penalty.",
+)
+@click.option(
+    "--max-error",
+    type=click.FloatRange(min=0),
+    help="Code by orthogonal matching pursuit, until the Euclidean norm of what is left of a "
+    "sample is not larger.",
+)
 @weights_option
 @force_option
 @console_options
@@ -28,6 +40,8 @@ def transform(
     model: str,
     data: tuple[str, ...],
     output: str,
+    max_atoms: int | None,
+    max_error: float | None,
     weights: str | None,
     force: bool,
     console: Console,
@@ -47,9 +61,10 @@ def transform(
     assert source is not None
     counts = open_weights(weights, reading, estimator)
     shape = (source.shape[0], len(estimator.components_))
+    limits: Any = {"max_atoms": max_atoms, "max_error": max_error}
     with naming_files(data, source), codes_file(output, shape, estimator.components_.dtype) as out:
         if isinstance(out, SparseCodes):
-            out.append(estimator.transform(source, weights=counts, sparse=True))
+            out.append(estimator.transform(source, weights=counts, sparse=True, **limits))
         else:
-            estimator.transform(source, out=out.rows, weights=counts)
+            estimator.transform(source, out=out.rows, weights=counts, **limits)
     console.print_facts({"codes": output, "samples": shape[0], "atoms": shape[1]})

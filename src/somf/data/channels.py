@@ -118,6 +118,8 @@ def channels_at(coordinates: Any, unit: Any = None, label: Any = None) -> Channe
         What a file or a library says of them.
     """
     array = np.asarray(coordinates)
+    if array.dtype.kind in "mM":  # times
+        array = array.astype(str)
     if array.ndim != 1 or not len(array):
         return None
     if array.dtype.kind not in "fiu":

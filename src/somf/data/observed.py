@@ -158,28 +158,45 @@ class ObservedLoader(Loader):
     def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Any:
         """Return rows with zeros where they are unknown, and their weights."""
         from somf.data.gather import gather  # Numba is slow to import
+        from somf.data.unknown import split_unknown
 
         shape = (len(ids), self.source.shape[1])
         rows, _ = gather(read, shape, self.permutation, self.dtype, in_pieces)
-        unknown = np.isnan(rows) if self.source.missing == "nan" else np.zeros(shape, dtype=bool)
-        rows[unknown] = 0
-        self._check(rows, rows, ids)
+        if self.source.missing == "nan":
+            unknown = split_unknown(rows)
+        else:
+            unknown = np.zeros(shape, dtype=bool)
+        if self.non_negative or not np.isfinite(rows.sum()):
+            self._check(rows, rows, ids)
+        base = self.source.base_weight
+        if self._weights is None and self._offsets is None:
+            return self._without_weights(rows, unknown)
         weights: Any = (~unknown).astype(self.dtype)
         if self._weights is not None:
             weights *= _checked(self._weights.load(ids), ids)
         if self._offsets is not None:
             self._offsets.subtract(rows, weights)
-        base = self.source.base_weight
         if self._weights is None:
-            return Observed(rows, rows, self._deviations(unknown), base)
+            return self._without_weights(rows, unknown)
         return Observed(weights * rows, np.sqrt(weights) * rows, weights - base, base)
+
+    def _without_weights(self, rows: Array, unknown: Array) -> Observed:
+        """Return a minibatch whose known entries all count the same, sparse if there are few."""
+        from somf.data.unknown import known_columns  # Numba is slow to import
+
+        base = self.source.base_weight
+        if base or self.source.known_share > DENSE_SHARE:
+            return Observed(rows, rows, self._deviations(unknown), base)
+        indptr, samples, values = known_columns(unknown, rows)
+        known = sp.csc_array((values, samples, indptr), shape=rows.shape)
+        return Observed(known, known, _with_entries(known, np.ones_like(values)), base)
 
     def _deviations(self, unknown: Array) -> Any:
         """Return what weights of zero and one differ from the base, sparse if there is little."""
         base = self.source.base_weight
-        if min(self.source.known_share, 1 - self.source.known_share) > DENSE_SHARE:
+        if not base or 1 - self.source.known_share > DENSE_SHARE:
             return (~unknown).astype(self.dtype) - self.dtype.type(base)
-        return _entries(unknown if base else ~unknown, -1 if base else 1, self.dtype)
+        return _entries(unknown, -1, self.dtype)
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> Any:
         """Return the entries that are stored, zeros among them, and their weights."""
@@ -201,9 +218,9 @@ class ObservedLoader(Loader):
 
 def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
     """Return a sparse matrix with one value at some entries."""
-    features, samples = np.nonzero(where.T)
-    indptr = np.zeros(where.shape[1] + 1, dtype=np.int64)
-    np.cumsum(np.bincount(features, minlength=where.shape[1]), out=indptr[1:])
+    from somf.data.unknown import columns_where  # Numba is slow to import
+
+    indptr, samples = columns_where(where, True)
     data = np.full(len(samples), value, dtype=dtype)
     return sp.csc_array((data, samples, indptr), shape=where.shape)
 

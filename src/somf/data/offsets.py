@@ -77,7 +77,13 @@ class Offsets:
         return _shrunken_means(samples, entries - self.features[features], counts, rows.shape[0])
 
     @classmethod
-    def learn(cls, source: Source, ids: Ints, weights: Source | None = None) -> "Offsets":
+    def learn(
+        cls,
+        source: Source,
+        ids: Ints,
+        weights: Source | None = None,
+        sample_weight: Array | None = None,
+    ) -> "Offsets":
         """Return the offsets of features, from all known entries of some samples.
 
         Parameters
@@ -86,6 +92,8 @@ class Offsets:
         ids : ndarray of int
         weights : Source, optional
             How much each entry counts.
+        sample_weight : ndarray of shape (n,), optional
+            How much each row of the source counts: two copies count like one of weight 2.
 
         Raises
         ------
@@ -95,9 +103,11 @@ class Offsets:
         p = source.shape[1]
         size = max(1, int(ENTRIES_AT_ONCE / source.entries_per_row))
         chunks = np.split(ids, range(size, len(ids), size))
+        of_rows = np.ones(source.shape[0]) if sample_weight is None else sample_weight
         total, count = 0.0, 0.0
         for chunk in chunks:
             samples, _, entries, counts = _read(source, chunk, weights)
+            counts = counts * of_rows[chunk][samples]
             if not np.isfinite(entries).all():
                 row = int(chunk[samples[~np.isfinite(entries)][0]])
                 raise NotFiniteError(f"X must be finite, got infinity in row {row}.", "X", row)
@@ -110,6 +120,7 @@ class Offsets:
                 samples, features, entries, counts = _read(source, chunk, weights)
                 left = entries - offsets.features[features]
                 of_samples = _shrunken_means(samples, left, counts, len(chunk))
+                counts = counts * of_rows[chunk][samples]
                 sums += np.bincount(
                     features, counts * (entries - mean - of_samples[samples]), minlength=p
                 )

@@ -21,6 +21,7 @@ from somf.errors import MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
+    AlphaPer,
     Center,
     CodeEstimator,
     Device,
@@ -103,11 +104,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         n_components: int = 100,
         *,
         alpha: float | Literal["auto"] = 0.1,
+        alpha_per: AlphaPer = "sample",
         code_density: float = 0.1,
         atom_density: float | None = None,
         transform_alpha: float | Literal["auto"] = "auto",
         l1_ratio: float = 1.0,
         atom_l1_ratio: float = 0.0,
+        atom_alpha: float = 0.0,
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
@@ -134,11 +137,13 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
+        self.alpha_per = alpha_per
         self.code_density = code_density
         self.atom_density = atom_density
         self.transform_alpha = transform_alpha
         self.l1_ratio = l1_ratio
         self.atom_l1_ratio = atom_l1_ratio
+        self.atom_alpha = atom_alpha
         self.reduction = reduction
         self.code_estimator = code_estimator
         self.masks = masks
@@ -689,6 +694,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             config.ball,
             config.device,
             config.n_threads,
+            config.atom_alpha,
+            config.per_entry,
         )
         return coding(
             learned,

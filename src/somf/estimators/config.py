@@ -32,6 +32,9 @@ InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]
 MissingEntries: TypeAlias = Literal["error", "nan", "absent"]
 """Values of `missing`."""
 
+AlphaPer: TypeAlias = Literal["sample", "entry"]
+"""Values of `alpha_per`."""
+
 Center: TypeAlias = Literal["none", "both"]
 """Values of `center`."""
 
@@ -76,6 +79,8 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
             _real(p, "atom_l1_ratio", "in [0, 1]", lambda x: 0 <= x <= 1),
             _boolean(p, "positive_atoms"),
         ),
+        atom_alpha=_real(p, "atom_alpha", "at least 0", lambda x: x >= 0),
+        per_entry=_choice(p, "alpha_per", get_args(AlphaPer)) == "entry",
         reduction=_real_or_auto(p, "reduction", "at least 1, or 'auto'", lambda x: x >= 1),
         code_estimator=_choice(p, "code_estimator", get_args(CodeEstimator)),
         masks=_choice(p, "masks", get_args(MaskKind)),
@@ -138,6 +143,8 @@ def _alpha(params: Mapping[str, Any]) -> float:
     """Return λ, or zero if it is still to be found."""
     if not _is_auto(params, "alpha"):
         return _real(params, "alpha", "at least 0, or 'auto'", lambda x: x >= 0)
+    if params["alpha_per"] == "entry":
+        raise ParameterError("alpha", "be a number where alpha_per is 'entry'", AUTO)
     if params["l1_ratio"] == 0 and params["atom_density"] is None:
         raise ParameterError(
             "alpha",

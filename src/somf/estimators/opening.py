@@ -41,6 +41,10 @@ def for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
     """Return a configuration for the features of a source, and for what is known of its entries."""
     config = config.for_features(source.shape[1])
     if not isinstance(source, ObservedSource):
+        if config.per_entry:
+            rule = "be 'sample' where all entries are known"
+            hint = "Multiply alpha by the number of features."
+            raise ParameterError("alpha_per", rule, "entry", hint)
         return replace(config, has_weights=False)
     return replace(config, has_weights=True, base_weight=source.base_weight)
 

@@ -17,6 +17,9 @@ alpha : float or "auto"
     samples of unit norm and ``l1_ratio=1``, values from 1 on give empty codes. With ``"auto"``
     it is found before the fit, on a part of the data, so that codes have the density
     `code_density`.
+alpha_per : {"sample", "entry"}
+    Whether λ counts once for a sample, or for every known entry of it (see `missing`; entries
+    count with their `weights`): codes of which little is known are then not smaller than others.
 code_density : float
     The fraction, in (0, 1), of the entries of codes that shall not be zero, where `alpha` is
     ``"auto"``. The density of a fit is usually within 10 % of it, or within 20 % if codes
@@ -31,6 +34,10 @@ l1_ratio : float
     ν in [0, 1]: 1 is an ℓ1 penalty (sparse codes), 0 a squared ℓ2 penalty (dense codes).
 atom_l1_ratio : float
     μ in [0, 1]: 0 is the ℓ2 ball (dense atoms), 1 the ℓ1 ball (sparse atoms).
+atom_alpha : float
+    ρ ≥ 0: weight of a squared ℓ2 penalty on atoms, ρ‖d_f‖² for every known entry of feature f,
+    where d_f has the entries of all atoms at f. With ridge codes (``l1_ratio=0``) it lets
+    atoms that are not needed vanish, as alternating least squares does. Not for several ranks.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
     of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
@@ -58,7 +65,7 @@ learning_rate : float or "auto"
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
     1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-    is known (see `missing`), it is larger by as much.
+    is known (see `missing`), it is larger, so that a minibatch has twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float

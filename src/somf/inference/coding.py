@@ -15,7 +15,7 @@ from somf.errors import ScaleError
 from somf.kernels import Kernels, kernels_for
 from somf.kernels.cpu.threads import threads
 from somf.kernels.host import to_host
-from somf.kernels.observed import Batch, quadratics
+from somf.kernels.observed import Batch, atom_costs, known_weights, quadratics
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints
 
@@ -68,6 +68,10 @@ class Coder:
         resolution of the floating type.
     pursuit : Pursuit, optional
         If given, codes are those of a pursuit; the penalty does not count.
+    atom_alpha : float
+        ρ: every known entry adds ρ‖d_f‖², with the row d_f of D, to the objective of its sample.
+    per_entry : bool
+        Whether λ counts for every known entry of a sample, rather than once.
     """
 
     def __init__(
@@ -77,9 +81,11 @@ class Coder:
         penalty: CodePenalty,
         tol: float,
         pursuit: Pursuit | None = None,
+        atom_alpha: float = 0.0,
+        per_entry: bool = False,
     ) -> None:
         self.kernels, self.D, self.penalty, self.tol = kernels, D, penalty, tol
-        self.pursuit = pursuit
+        self.pursuit, self.atom_alpha, self.per_entry = pursuit, atom_alpha, per_entry
         self.rows = (slice(0, len(D)),)
         self.G = kernels.gram(D, self.rows)
 
@@ -101,7 +107,10 @@ class Coder:
         ScaleError
             If an objective overflows.
         """
-        grams, beta, sq_norm = quadratics(self.kernels, X, self.D, self.rows, lambda: self.G[None])
+        divides = self.per_entry and self.pursuit is None
+        grams, beta, sq_norm = quadratics(
+            self.kernels, X, self.D, self.rows, lambda: self.G[None], divides
+        )
         if self.pursuit is not None:
             return self._pursued(self.pursuit, *map(to_host, (grams, beta, sq_norm)))
         code = self.kernels.zeros((X.shape[0], self.G.shape[0]), self.G)
@@ -122,6 +131,11 @@ class Coder:
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        if self.per_entry:
+            objective = objective * to_host(known_weights(self.kernels, X, self.D))
+        if self.atom_alpha > 0:
+            costs = atom_costs(self.kernels, X, self.D, self.atom_alpha)
+            objective = objective + to_host(costs)
         return code, objective
 
     def _pursued(
@@ -140,7 +154,8 @@ class Coder:
         """Return a coder on the same atoms with another penalty; None is that of this one."""
         if penalty is None or penalty == self.penalty:
             return self
-        return Coder(self.kernels, self.D, penalty, self.tol)
+        parts = self.kernels, self.D, penalty, self.tol
+        return Coder(*parts, None, self.atom_alpha, self.per_entry)
 
     def on_device(self, numbers: Array) -> Array:
         """Return numbers of the host on the device, in the type of the dictionary."""
@@ -180,6 +195,8 @@ class LearnedDictionary:
     ball : AtomBall
     device : {"cpu", "cuda"}
     n_threads : int or None
+    atom_alpha : float
+    per_entry : bool
     """
 
     components: Array
@@ -187,6 +204,8 @@ class LearnedDictionary:
     ball: AtomBall
     device: str
     n_threads: int | None
+    atom_alpha: float = 0.0
+    per_entry: bool = False
 
     @contextmanager
     def coder(self, tol: float, pursuit: Pursuit | None = None) -> Iterator[Coder]:
@@ -194,7 +213,7 @@ class LearnedDictionary:
         kernels = kernels_for(self.device)
         with threads(self.n_threads), kernels.explain_out_of_memory():
             D = kernels.to_device(np.ascontiguousarray(self.components.T))
-            yield Coder(kernels, D, self.penalty, tol, pursuit)
+            yield Coder(kernels, D, self.penalty, tol, pursuit, self.atom_alpha, self.per_entry)
 
     def loader(self, source: Source) -> Loader:
         """Return the loader that brings samples to the device."""

@@ -7,12 +7,14 @@ from typing import Any, cast
 import numpy as np
 import scipy.sparse as sp
 
+from somf.kernels.pairs import upper
 from somf.scratch import scratch_zeros
 from somf.typing import Array, Ints, Matrix
 
 __all__ = [
     "IS_ASYNCHRONOUS",
     "clear_atoms",
+    "clear_pairs",
     "concatenate",
     "copy_async",
     "explain_out_of_memory",
@@ -102,3 +104,10 @@ def clear_atoms(B: Array, C: Array, atoms: Array) -> None:
         B[:, atoms] = 0
         C[atoms] = 0
         C[:, atoms] = 0
+
+
+def clear_pairs(E: Array, atoms: Array) -> None:
+    """See `Kernels.clear_pairs`."""
+    if atoms.any():
+        first, second = upper(len(atoms))
+        E[:, atoms[first] | atoms[second]] = 0

@@ -1,19 +1,15 @@
 """Samples of which some entries are unknown, or known more precisely than others.
 
 Every entry has a weight ω, zero if it is unknown. The code of a sample then minimises
-½ Σ_f ω_f (x_f − d_fᵀα)² + λΩ(α), a quadratic with a matrix G = Σ_f ω_f d_f d_fᵀ of its own. With
-the products of all pairs of entries of d_f as k² further atoms, all these matrices are one product.
+½ Σ_f ω_f (x_f − d_fᵀα)² + λΩ(α), a quadratic with a matrix G = Σ_f ω_f d_f d_fᵀ of its own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from somf.kernels.protocol import Kernels
 from somf.typing import Array, Matrix, Slices
-
-PRODUCTS_AT_ONCE = 2**22
-"""Numbers of the products of pairs that are held at the same time."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +54,12 @@ Batch = Matrix | Observed
 
 
 def quadratics(
-    kernels: Kernels, X: Batch, D: Array, rows: Slices, gram: Callable[[], Array]
+    kernels: Kernels,
+    X: Batch,
+    D: Array,
+    rows: Slices,
+    gram: Callable[[], Array],
+    per_entry: bool = False,
 ) -> tuple[Array, Array, Array]:
     """Return the quadratics ½ αᵀGα − αᵀβ + ½‖x‖² of samples over some features.
 
@@ -71,6 +72,9 @@ def quadratics(
         The features.
     gram : callable
         Returns DᵀD over these features, as (1, k, k).
+    per_entry : bool
+        Whether to divide everything by the weight of all known entries of the sample. A penalty
+        then counts for every known entry.
 
     Returns
     -------
@@ -79,49 +83,100 @@ def quadratics(
     sq_norm : array of shape (b,)
     """
     if not isinstance(X, Observed):
-        return gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
-    k = D.shape[1]
+        parts = gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
+        return tuple(part / X.shape[1] for part in parts) if per_entry else parts
     beta = kernels.correlate(X.values, D, rows)
-    grams = weighted_grams(kernels, X.deviations, D, rows).reshape(-1, k, k)
+    grams = kernels.weighted_grams(X.deviations, D, rows)
     if X.base:
         grams += gram()
-    return grams, beta, kernels.squared_norms(X.roots, rows)
+    sq_norm = kernels.squared_norms(X.roots, rows)
+    if per_entry:
+        weight = known_weights(kernels, X, D)
+        grams, beta, sq_norm = (
+            grams / weight[:, None, None],
+            beta / weight[:, None],
+            sq_norm / weight,
+        )
+    return grams, beta, sq_norm
 
 
-def weighted_grams(kernels: Kernels, weights: Matrix, D: Array, rows: Slices) -> Array:
-    """Return Σ_f ω_f d_f d_fᵀ over some features for every sample.
+def known_weights(kernels: Kernels, X: Batch, like: Array) -> Array:
+    """Return the sum of the weights of all entries of every sample; one where nothing is known.
 
     Parameters
     ----------
     kernels : Kernels
-    weights : array or csc_array of shape (b, p)
-    D : array of shape (p, k)
-    rows : tuple of slices
+    X : array, csc_array or Observed of shape (b, p)
+    like : array
+        Has the wanted type.
 
     Returns
     -------
-    grams : array of shape (b, k²)
+    weights : array of shape (b,)
     """
-    k = D.shape[1]
-    grams = kernels.zeros((weights.shape[0], k * k), D)
-    for s in _pieces(rows, max(1, PRODUCTS_AT_ONCE // k**2)):
-        everything = (slice(0, s.stop - s.start),)
-        grams += kernels.correlate(weights[:, s], products(D[s], D[s]), everything)
-    return grams
+    p = X.shape[1]
+    if not isinstance(X, Observed):
+        weights: Array = kernels.zeros((X.shape[0],), like)
+        weights += p
+        return weights
+    ones = kernels.zeros((p, 1), like)
+    ones += 1
+    weights = kernels.correlate(X.deviations, ones, (slice(0, p),))[:, 0]
+    weights += X.base * p
+    weights += weights <= 0
+    return weights
 
 
-def products(a: Array, b: Array) -> Array:
-    """Return the products of all pairs of entries of two rows, (m, k) and (m, k), as (m, k²)."""
-    pairs: Array = (a[:, :, None] * b[:, None, :]).reshape(len(a), -1)
-    return pairs
+def atom_costs(kernels: Kernels, X: Batch, D: Array, atom_alpha: float) -> Array:
+    """Return ρ Σ_f ω_f ‖d_f‖² of every sample: the penalty on atoms.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    X : array, csc_array or Observed of shape (b, p)
+    D : array of shape (p, k)
+    atom_alpha : float
+
+    Returns
+    -------
+    costs : array of shape (b,)
+    """
+    squares = atom_alpha * (D * D).sum(axis=1)
+    if not isinstance(X, Observed):
+        costs: Array = kernels.zeros((X.shape[0],), D)
+        costs += squares.sum()
+        return costs
+    everything = (slice(0, len(D)),)
+    costs = kernels.correlate(X.deviations, squares[:, None], everything)[:, 0]
+    costs += X.base * squares.sum()
+    return costs
+
+
+def count_known(kernels: Kernels, n_known: Array, X: Batch, weight: Array, decay: float) -> None:
+    """Do n ← decay n + Σ s ω for every feature, over samples of weight s.
+
+    Parameters
+    ----------
+    kernels : Kernels
+    n_known : array of shape (p,), overwritten
+    X : array, csc_array or Observed of shape (b, p)
+    weight : array of shape (b,)
+    decay : float
+    """
+    base = 1
+    if isinstance(X, Observed):
+        kernels.accumulate(n_known[:, None], X.deviations, weight[:, None], decay)
+        base = X.base
+    else:
+        n_known *= decay
+    n_known += base * weight.sum()
+
+
+def values_of(X: Batch) -> Matrix:
+    """Return ω x of a minibatch, zero where nothing is known."""
+    return X.values if isinstance(X, Observed) else X
 
 
 def weighted(code: Array, sample_weight: Array | None) -> Array:
     """Return codes times the weights of their samples."""
     return code if sample_weight is None else code * sample_weight[:, None]
-
-
-def _pieces(rows: Slices, size: int) -> Iterator[slice]:
-    for s in rows:
-        for start in range(s.start, s.stop, size):
-            yield slice(start, min(start + size, s.stop))

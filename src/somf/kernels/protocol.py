@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from somf.kernels.pairs import places
 from somf.penalties import AtomBall, CodePenalty
 from somf.typing import Array, Ints, Matrix, Slices
 
@@ -196,6 +197,49 @@ class Kernels(Protocol):
         """
         ...
 
+    def clear_pairs(self, E: Array, atoms: Array) -> None:
+        """Set the rows and columns of some atoms to zero, in the matrices of all features.
+
+        Parameters
+        ----------
+        E : array of shape (p, k (k + 1) / 2), overwritten
+            Upper triangles, as in `pairs`.
+        atoms : array of bool of shape (k,)
+        """
+        ...
+
+    def pairs(self, A: Array, weights: Array | None) -> Array:
+        """Return ω aaᵀ of every row a: the products of all pairs of its entries.
+
+        Parameters
+        ----------
+        A : array of shape (m, k)
+        weights : array of shape (m,), or None
+            None means ones.
+
+        Returns
+        -------
+        pairs : array of shape (m, k (k + 1) / 2)
+            Upper triangles, row after row.
+        """
+        ...
+
+    def weighted_grams(self, weights: Matrix, D: Array, rows: Slices) -> Array:
+        """Return Σ_f ω_f d_f d_fᵀ over some features for every sample.
+
+        Parameters
+        ----------
+        weights : array or csc_array of shape (b, p)
+        D : array of shape (p, k)
+        rows : tuple of slices
+            The features.
+
+        Returns
+        -------
+        grams : array of shape (b, k, k)
+        """
+        ...
+
     def correlate(self, X: Matrix, D: Array, rows: Slices) -> Array:
         """Return X D over some features: the correlation of every sample with every atom.
 
@@ -341,9 +385,17 @@ class Kernels(Protocol):
         ...
 
     def update_atoms_by_feature(
-        self, D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+        self,
+        D: Array,
+        B: Array,
+        C: Array,
+        E: Array,
+        ridge: Array | None,
+        rows: Slices,
+        budget: Array,
+        ball: AtomBall,
     ) -> None:
-        """Do what `update_atoms` does where every feature f has a matrix C_f = C + E_f of its own.
+        """Do what `update_atoms` does where every feature has C_f = C + E_f + ridge_f I of its own.
 
         For j = 1 … k: dⱼ = the minimum over ‖·‖ ≤ budgetⱼ of Σ_f ½ c_f d_f² − u_f d_f, with
         c_f = (C_f)ⱼⱼ and u_f = c_f d_fⱼ + (b_fⱼ − (D C_f)_fⱼ). Features with c_f at or below
@@ -355,7 +407,10 @@ class Kernels(Protocol):
         D : array of shape (p, k), overwritten
         B : array of shape (p, k)
         C : array of shape (k, k)
-        E : array of shape (p, k²)
+        E : array of shape (p, k (k + 1) / 2)
+            Upper triangles, as in `pairs`.
+        ridge : array of shape (p,), or None
+            None means zeros.
         rows : tuple of slices
             The features.
         budget : array of shape (k,)
@@ -403,7 +458,7 @@ def smallest_curvatures(C: Array, E: Array) -> Array:
     Where E_f takes away all of C, the rest is a few ε Cⱼⱼ.
     """
     eps, tiny = _precision(C.dtype)
-    largest = float(E[:, :: len(C) + 1].max(initial=0.0))
+    largest = float(E[:, places(len(C)).diagonal()].max(initial=0.0))
     floors: Array = np.maximum(CANCELLATION * eps * np.diagonal(C), max(eps**2 * largest, tiny))
     return floors
 

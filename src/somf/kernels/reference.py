@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from somf.kernels.host import *  # noqa: F403 (the rest of the protocol)
+from somf.kernels.pairs import unpacked, upper
 from somf.kernels.protocol import (
     MAX_SWEEPS,
     smallest_curvature,
@@ -22,6 +23,20 @@ def _indices(rows: Slices) -> Ints:
 def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
     return np.asarray(X[:, _indices(rows)] @ D[_indices(rows)])
+
+
+def pairs(A: Array, weights: Array | None) -> Array:
+    """See `Kernels.pairs`."""
+    first, second = upper(A.shape[1])
+    found = A[:, first] * A[:, second]
+    return found if weights is None else found * weights[:, None]
+
+
+def weighted_grams(weights: Matrix, D: Array, rows: Slices) -> Array:
+    """See `Kernels.weighted_grams`."""
+    k, D_s = D.shape[1], D[_indices(rows)]
+    outer = (D_s[:, :, None] * D_s[:, None, :]).reshape(-1, k * k)
+    return np.asarray(weights[:, _indices(rows)] @ outer).reshape(-1, k, k)
 
 
 def gram(D: Array, rows: Slices) -> Array:
@@ -166,11 +181,20 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
 
 
 def update_atoms_by_feature(
-    D: Array, B: Array, C: Array, E: Array, rows: Slices, budget: Array, ball: AtomBall
+    D: Array,
+    B: Array,
+    C: Array,
+    E: Array,
+    ridge: Array | None,
+    rows: Slices,
+    budget: Array,
+    ball: AtomBall,
 ) -> None:
     """See `Kernels.update_atoms_by_feature`."""
     k, S = D.shape[1], _indices(rows)
-    matrices = C + E[S].reshape(-1, k, k)
+    matrices = C + unpacked(E[S], k)
+    if ridge is not None:
+        matrices += ridge[S, None, None] * np.eye(k, dtype=D.dtype)
     floors = smallest_curvatures(C, E)
     for j in range(k):
         c, floor = matrices[:, j, j], floors[j]

@@ -104,8 +104,9 @@ class TrainingConfig(Config):
 
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
-        ones learn later from what they have seen. Where only a part of the entries is known, there
-        are more samples, with as many known entries as there would be otherwise.
+        ones learn later from what they have seen. Where only a part of the entries is known, the
+        update is more expensive, and so there are more samples: with twice as many known entries as
+        there would be otherwise.
 
         Parameters
         ----------
@@ -119,6 +120,7 @@ class TrainingConfig(Config):
             return self
         least, most = BATCH_SIZES[self.device]
         size = min(max(SAMPLES_PER_ATOM * self.n_components, least), most)
+        size *= 2 if known_share < 1 else 1
         size = round(size / max(known_share, size / LARGEST_BATCH))
         per_sample = max(n_features, self.n_components**2 if self.has_weights else 0)
         size = min(size, max(LARGEST_BATCH // per_sample, least))

@@ -84,6 +84,8 @@ def fit(
             "Unknown entries, weights of entries and center='both' are for a single process, "
             f"got {communicator.size} ranks."
         )
+    if config.atom_alpha > 0 and communicator.size > 1:
+        raise DataError(f"atom_alpha is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:
@@ -130,7 +132,7 @@ def _fit(
             callbacks = list(config.callbacks)
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
-                offsets = learned_offsets(config, source, split.ids)
+                offsets = learned_offsets(config, source, split.ids, sample_weight)
                 config = resolve_alpha(config, source, split.samples, seed, communicator)
                 state = start(config, source, split.samples, seed, True, communicator)
                 state.offsets = offsets
@@ -178,12 +180,14 @@ def _with_batch_size(
     return config.for_samples(n_samples, source.shape[1], known_share)
 
 
-def learned_offsets(config: TrainingConfig, source: Source, ids: Ints) -> Array:
+def learned_offsets(
+    config: TrainingConfig, source: Source, ids: Ints, sample_weight: Array | None = None
+) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
     dtype = config.dtype_for(source.dtype)
     if not config.is_centred or not isinstance(source, ObservedSource):
         return np.zeros(0, dtype)
-    features = Offsets.learn(source, ids, source.weights).features.astype(dtype)
+    features = Offsets.learn(source, ids, source.weights, sample_weight).features.astype(dtype)
     source.offsets = Offsets(features)
     return features
 
@@ -261,7 +265,7 @@ def partial_fit(
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             samples = Rows.alone(source.shape[0]).among(ids)
-            offsets = learned_offsets(config, source, ids)
+            offsets = learned_offsets(config, source, ids, sample_weight)
             config = resolve_alpha(config, source, samples, seed)
             state = start(config, source, samples, seed, is_finite=False)
             state.offsets = offsets

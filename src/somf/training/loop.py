@@ -330,8 +330,16 @@ class Loop:
         self.solver.align()
         if self.validation is not None:
             with self._checkpoint_on_error(), self._interruptible():
-                kernels, penalty = self.solver.kernels, self.config.penalty
-                coder = Coder(kernels, self.state.D, penalty, VALIDATION_TOL)
+                kernels, config = self.solver.kernels, self.config
+                coder = Coder(
+                    kernels,
+                    self.state.D,
+                    config.penalty,
+                    VALIDATION_TOL,
+                    None,
+                    config.atom_alpha,
+                    config.per_entry,
+                )
                 progress.objective = coder.objective(
                     self.validation.loader, self.validation.ids, self.communicator
                 )

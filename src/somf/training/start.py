@@ -204,7 +204,9 @@ def _trial(
     for minibatch in dealt(loader, samples, order, 0, n, config.batch_size):
         solver.step(minibatch.X, None, minibatch.size)
     solver.check()
-    coder = Coder(kernels, state.D, config.penalty, TRIAL_TOL)
+    coder = Coder(
+        kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
+    )
     return coder.objective(loader, np.sort(order[: samples.before([n])[0]]), communicator)
 
 

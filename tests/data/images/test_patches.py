@@ -137,6 +137,17 @@ class TestPatchesOfAFile(TestImagePatches):
         return folder / "image.npy"
 
 
+class TestPatchesOfSeveralFiles(SourceContract):
+    def make(self, folder):
+        rng = np.random.default_rng(0)
+        images = [rng.random((5, 5)), rng.random((3, 6))]
+        for i, image in enumerate(images):
+            np.save(folder / f"{i}.npy", image)
+        patches = ImagePatches(str(folder / "*.npy"), 2, center=False, scale=False)
+        windows = [np.lib.stride_tricks.sliding_window_view(image, (2, 2)) for image in images]
+        return patches, np.concatenate([window.reshape(-1, 4) for window in windows])
+
+
 @pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("value", [np.inf, 1e25], ids=["infinite", "too large for its square"])
 def test_a_pixel_that_cannot_be_normalised_is_an_error_and_not_a_patch_of_zeros(center, value):

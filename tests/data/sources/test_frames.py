@@ -154,3 +154,13 @@ def test_codes_come_out_as_a_frame(container, toy):
     np.testing.assert_allclose(
         model.inverse_transform(codes), codes.to_numpy() @ model.components_, rtol=1e-6
     )
+
+
+def test_a_frame_of_dask_is_computed_by_partitions():
+    frames_of_dask = pytest.importorskip("dask.dataframe", reason="it comes with dask[dataframe]")
+    frame = frames_of_dask.from_pandas(pandas_frame(matrix()), npartitions=3)
+    source = as_source(frame)
+    np.testing.assert_array_equal(source.rows(np.arange(23)), matrix())
+    assert source.feature_names == NAMES
+    model = DictionaryLearning(2, n_epochs=1, random_state=0).fit(frame)
+    assert list(model.feature_names_in_) == NAMES

@@ -86,3 +86,15 @@ def test_an_array_without_coordinates_has_no_names():
     source = as_source(xarray.DataArray(matrix()))
     assert source.feature_names is None
     assert source.channels is None
+
+
+def test_times_are_names():
+    times = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    X = xarray.DataArray(np.ones((3, 2)), dims=("x", "t"), coords={"t": times.astype("M8[ns]")})
+    assert as_source(X).feature_names[0].startswith("2020-01-01")
+
+
+def test_of_a_dataset_one_array_must_be_chosen():
+    dataset = xarray.Dataset({"a": ("x", np.ones(3)), "b": ("x", np.ones(3))})
+    with pytest.raises(DataError, match=r"xarray.Dataset: X\[name\] is one of 'a', 'b'"):
+        as_source(dataset)

@@ -16,10 +16,10 @@ from somf.data.formats.remote import remote_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.features import SelectedFeatures
-from somf.data.sources.frames import frame_source, is_frame
+from somf.data.sources.frames import dask_frame_source, frame_source, is_frame
 from somf.data.sources.labelled import data_array_source, signal_source
 from somf.data.sources.lazy import DaskSource
-from somf.data.sources.recognition import is_dask_array, is_data_array, is_signal
+from somf.data.sources.recognition import comes_from, is_dask_array, is_data_array, is_signal
 from somf.data.sources.reopened import open_some
 from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
@@ -34,8 +34,9 @@ def as_source(X: Any) -> Source:
     """Return X as a source.
 
     Arrays, memory maps and CSR matrices are used as they are, without a copy, and so is any other
-    object with `shape`, `dtype` and slices of rows; paths are opened by their kind. Other sparse
-    formats are converted to CSR, and data frames, lists and object arrays to arrays.
+    object with `shape`, `dtype` and slices of rows; paths are opened by their kind. Dask arrays,
+    lazy arrays of xarray and large data frames are read by chunks. Other sparse formats are
+    converted to CSR, and small data frames, lists and object arrays to arrays.
 
     Parameters
     ----------
@@ -66,15 +67,11 @@ def as_source(X: Any) -> Source:
         check_two_dimensions(X.ndim)
         check_compressed(X)  # before SciPy converts it
         source = CsrSource(sp.csr_array(X))
-    elif is_frame(X):
-        source = frame_source(X)
-    elif is_data_array(X):
-        source = data_array_source(X)
-    elif is_signal(X):
-        source = signal_source(X)
+    elif (found := _source_of_library(X)) is not None:
+        source = found
     elif not isinstance(X, np.ndarray) and _has_slices(X):
         check_two_dimensions(len(X.shape))
-        source = DaskSource(X) if is_dask_array(X) else SlicedSource(X)
+        source = SlicedSource(X)
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         check_two_dimensions(array.ndim)
@@ -82,6 +79,25 @@ def as_source(X: Any) -> Source:
     check_real(source.dtype)
     check_not_empty(source.shape)
     return source
+
+
+def _source_of_library(X: Any) -> Source | None:
+    """Return the source of an array or a data frame of a library that somf knows, or None."""
+    if is_frame(X):
+        return frame_source(X)
+    if comes_from(X, "dask", "DataFrame"):
+        return dask_frame_source(X)
+    if is_data_array(X):
+        return data_array_source(X)
+    if is_signal(X):
+        return signal_source(X)
+    if is_dask_array(X):
+        check_two_dimensions(X.ndim)
+        return DaskSource(X)
+    if comes_from(X, "xarray", "Dataset"):
+        names = ", ".join(map(repr, X.data_vars))
+        raise DataError(f"X must be one array, got an xarray.Dataset: X[name] is one of {names}.")
+    return None
 
 
 def annotated_source(adata: Any, layer: str | None = None, mask_var: Any = None) -> Source:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from somf.data.channels import Channels, channels_at
+from somf.data.formats.checks import guarded
 from somf.data.formats.coordinates import (
     hdf5_coordinates,
     hdf5_wavelengths,
@@ -31,7 +32,9 @@ TIFF_ITEM = re.compile(r'<Item name="(\w+)" sample="(\d+)"[^>]*>([^<]*)</Item>')
 """A property of a channel in the metadata that GDAL writes into a GeoTIFF."""
 
 
-def channels_of_file(path: str, dataset: str | None, shape: tuple[int, ...]) -> Channels | None:
+def channels_of_file(
+    path: str, dataset: str | None, shape: tuple[int, ...], allow_external: bool
+) -> Channels | None:
     """Return what a file says of the channels of its image, or None if it says nothing.
 
     Parameters
@@ -41,11 +44,14 @@ def channels_of_file(path: str, dataset: str | None, shape: tuple[int, ...]) -> 
     dataset : str or None
     shape : tuple of int
         Of the image; its last axis are the channels.
+    allow_external : bool
+        As it was for `open_image`, so that the same dataset is found.
     """
     kind = kind_of(path)
     if kind not in READERS or is_url(path):
         return None
-    channels = READERS[kind](path, dataset, len(shape))
+    with guarded(path, f"an image of kind {kind}"):
+        channels = READERS[kind](path, dataset, len(shape), allow_external)
     return channels if channels is not None and len(channels) == shape[-1] else None
 
 
@@ -65,10 +71,11 @@ def _envi(path: str, *_: Any) -> Channels | None:
     return Channels(channels.values, channels.unit, channels.label, tuple(names))
 
 
-def _stored(path: str, dataset: str | None, n_dimensions: int) -> Channels | None:
-    # The file is open already, so data in other files has been allowed.
-    stored = open_stored(path, dataset, allow_external=True, n_axes=n_dimensions - 1)
+def _stored(
+    path: str, dataset: str | None, n_dimensions: int, allow_external: bool
+) -> Channels | None:
     axis = n_dimensions - 1
+    stored = open_stored(path, dataset, allow_external, n_axes=axis)
     if kind_of(path) not in HDF5_OR_NETCDF:
         return zarr_coordinates(stored, axis)
     return hdf5_coordinates(stored, axis) or hdf5_wavelengths(stored, axis)
@@ -94,10 +101,14 @@ def _tiff(path: str, *_: Any) -> Channels | None:
     return None
 
 
-READERS: dict[str, Callable[[str, str | None, int], Channels | None]] = {
+READERS: dict[str, Callable[[str, str | None, int, bool], Channels | None]] = {
     ".hdr": _envi,
     ".tif": _tiff,
     ".tiff": _tiff,
     **dict.fromkeys(STORED, _stored),
 }
-"""The function that reads the channels of each kind of file: of a path, a dataset, dimensions."""
+"""The function that reads the channels of each kind of file.
+
+It is given the path, the name of a dataset, the number of dimensions of the image, and whether data
+may be in other files.
+"""

@@ -84,7 +84,7 @@ class PatchedImage:
             self.path = os.fspath(image)
             image, declared = open_image(image, dataset, allow_external, n_axes)
             if image.ndim > n_axes:
-                self.channels = channels_of_file(self.path, dataset, image.shape)
+                self.channels = channels_of_file(self.path, dataset, image.shape, allow_external)
         elif is_foreign(image):
             image, declared, self.channels = foreign_image(image, n_axes)
         _check_image(image, n_axes)

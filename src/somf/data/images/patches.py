@@ -33,9 +33,10 @@ class ImagePatches(Source):
     Parameters
     ----------
     image : ndarray of shape (height, width) or (height, width, channels), path-like, or list
-        An array or a memory map, which is not copied; or a file (``.npy``, HDF5, Zarr, ENVI
+        An array or a memory map, which is not copied; or a file (``.npy``, HDF5, NetCDF, Zarr, ENVI
         ``.hdr``, TIFF and GeoTIFF, ``.mat``, PNG, JPEG), which is mapped into memory where its kind
-        allows it (see `somf.data.images.files.open_image`). A list, or a pattern such as
+        allows it (see `somf.data.images.files.open_image`). Also a cube of xarray or HyperSpy, and
+        a Dask array, which is computed once. A list, or a pattern such as
         ``"photos/*.png"``, is several images, of any sizes but with the same channels. A volume
         has the shape (depth, height, width) or (depth, height, width, channels).
     patch_size : int or tuple of int
@@ -79,6 +80,8 @@ class ImagePatches(Source):
         How patches are cut out, in plain values: ``patch_size``, ``stride``, ``center``, ``scale``,
         ``no_data``, and ``images``, which has for every image its ``shape``, ``dtype``, ``path``
         (None for an array), ``dataset``, and ``mask`` (None for an array).
+    channels : somf.data.Channels or None
+        Wavelengths with their unit, or names, of the channels, if the image says so. It may be set.
 
     Notes
     -----

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from somf.data.order import BUFFER_BYTES, LARGEST_CHUNK
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.lazy import DaskSource
 from somf.data.sources.recognition import comes_from
 from somf.data.sources.sparse import CsrSource
 from somf.errors import DataError
@@ -67,6 +68,17 @@ def _named(source: Source, names: list[Any]) -> Source:
     if names and all(isinstance(name, str) for name in names):
         source.feature_names = names
     return source
+
+
+def dask_frame_source(frame: Any) -> Source:
+    """Return the source of a data frame of Dask, whose partitions are computed to count rows.
+
+    Parameters
+    ----------
+    frame : dask.dataframe.DataFrame
+    """
+    lengths = frame.map_partitions(len).compute()
+    return _named(DaskSource(frame.to_dask_array(lengths=list(lengths))), list(frame.columns))
 
 
 class FrameSource(Source):

@@ -98,10 +98,11 @@ class DaskSource(Source):
 
 def compute_into(X: Any, out: Array) -> None:
     """Compute a Dask array into an array of the same shape, without a copy where possible."""
-    import dask.array
+    from dask import local, threaded
+    from dask.array import store
     from dask.base import get_scheduler
 
-    if get_scheduler(collections=[X]) in (dask.threaded.get, dask.local.get_sync):
-        dask.array.store(X, out, lock=False)
+    if get_scheduler(collections=[X]) in (threaded.get, local.get_sync):
+        store(X, out, lock=False)
     else:  # other processes do not write into the memory of this one
         out[...] = X.compute()

@@ -1,4 +1,4 @@
-"""Anything with a shape, a type and slices of rows: h5py datasets, Zarr arrays, Dask arrays."""
+"""Anything with a shape, a type and slices of rows: h5py datasets, Zarr arrays."""
 
 import warnings
 from collections.abc import Iterator, Sequence

@@ -9,6 +9,7 @@ from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.by_feature import update_atoms_by_feature
 from somf.kernels.cpu.codes import solve_codes
 from somf.kernels.cpu.marks import mark_used
+from somf.kernels.cpu.pairs import pairs, weighted_grams
 from somf.kernels.cpu.part import update_part
 from somf.kernels.cpu.products import (
     accumulate,
@@ -21,6 +22,7 @@ from somf.kernels.cpu.products import (
 from somf.kernels.host import (
     IS_ASYNCHRONOUS,
     clear_atoms,
+    clear_pairs,
     concatenate,
     copy_async,
     explain_out_of_memory,
@@ -39,6 +41,7 @@ __all__ = [
     "accumulate",
     "atom_norms",
     "clear_atoms",
+    "clear_pairs",
     "combine",
     "concatenate",
     "copy_async",
@@ -47,6 +50,7 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "pairs",
     "put",
     "solve_codes",
     "squared_norms",
@@ -57,6 +61,7 @@ __all__ = [
     "update_atoms",
     "update_atoms_by_feature",
     "update_part",
+    "weighted_grams",
     "without_gradients",
     "zeros",
 ]

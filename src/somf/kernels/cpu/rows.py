@@ -31,13 +31,16 @@ def count_rows(rows: Slices) -> int:
     return sum(s.stop - s.start for s in rows)
 
 
-def shares(rows: Slices, n_threads: int) -> Shares:
-    """Divide rows evenly among threads; the same rows for the same number of threads."""
-    return _shares(tuple((s.start, s.stop) for s in rows), n_threads)
+def shares(rows: Slices, n_threads: int, most: int = MAX_PIECE_ROWS) -> Shares:
+    """Divide rows evenly among threads, in pieces of `most` rows at most.
+
+    The same rows and the same number of threads give the same pieces.
+    """
+    return _shares(tuple((s.start, s.stop) for s in rows), n_threads, most)
 
 
 @lru_cache(maxsize=512)
-def _shares(rows: tuple[tuple[int, int], ...], n_threads: int) -> Shares:
+def _shares(rows: tuple[tuple[int, int], ...], n_threads: int, most: int) -> Shares:
     total = sum(stop - start for start, stop in rows)
     pieces, edges = [], [0]
     for thread in range(n_threads):
@@ -46,10 +49,7 @@ def _shares(rows: tuple[tuple[int, int], ...], n_threads: int) -> Shares:
         for start, stop in rows:
             a = start + max(first - before, 0)
             b = start + min(last - before, stop - start)
-            pieces += [
-                (at, min(at + MAX_PIECE_ROWS, b), before + at - start)
-                for at in range(a, b, MAX_PIECE_ROWS)
-            ]
+            pieces += [(at, min(at + most, b), before + at - start) for at in range(a, b, most)]
             before += stop - start
         edges.append(len(pieces))
     table = np.array(pieces, dtype=np.int64).reshape(-1, 3)

@@ -4,7 +4,12 @@ No kernel waits for the device, except `solve_codes` for ridge codes without a p
 """
 
 from somf.kernels.cuda.atoms import update_atoms, update_part
-from somf.kernels.cuda.by_feature import update_atoms_by_feature
+from somf.kernels.cuda.by_feature import (
+    clear_pairs,
+    pairs,
+    update_atoms_by_feature,
+    weighted_grams,
+)
 from somf.kernels.cuda.codes import solve_codes
 from somf.kernels.cuda.device import (
     IS_ASYNCHRONOUS,
@@ -36,6 +41,7 @@ __all__ = [
     "accumulate",
     "atom_norms",
     "clear_atoms",
+    "clear_pairs",
     "combine",
     "concatenate",
     "copy_async",
@@ -44,6 +50,7 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "pairs",
     "put",
     "solve_codes",
     "squared_norms",
@@ -54,6 +61,7 @@ __all__ = [
     "update_atoms",
     "update_atoms_by_feature",
     "update_part",
+    "weighted_grams",
     "without_gradients",
     "zeros",
 ]
