@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import median
 from time import perf_counter, process_time
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import scipy.io
@@ -100,13 +101,20 @@ def write_tables(folder: Path, X: Any) -> Openers:
     nibabel.save(image, folder / "X.nii.gz")
     names = {
         ".csv": "X.csv",
-        "Parquet": "X.parquet",
-        "Parquet, one row group": "large.parquet",
-        "Feather": "X.feather",
+        "Parquet, unpacked": "large.parquet",
         ".nii": "X.nii",
         ".nii.gz": "X.nii.gz",
     }
-    return {kind: _opener(folder / name) for kind, name in names.items()}
+    return {kind: _opener(folder / name) for kind, name in names.items()} | {
+        "Parquet": lambda: _open_as_if_large(folder / "X.parquet"),
+        "Feather": lambda: _open_as_if_large(folder / "X.feather"),
+    }
+
+
+def _open_as_if_large(path: Path) -> Source:
+    """Open a table like those that are too large to be unpacked into memory."""
+    with mock.patch("somf.data.formats.arrow.SMALL_TABLE", 0):
+        return open_source(path)
 
 
 def write_sparse(folder: Path, X: sp.csr_array) -> Openers:

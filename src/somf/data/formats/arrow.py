@@ -20,6 +20,9 @@ from somf.typing import Array
 
 logger = logging.getLogger("somf")
 
+SMALL_TABLE = 2**28
+"""Bytes of a table that is unpacked into memory: the buffer of its chunks would take as much."""
+
 PURPOSE = "A table of columns"
 """What needs pyarrow."""
 
@@ -147,13 +150,18 @@ class StoredTable:
 
 
 def _table_source(path: str, table: StoredTable, transposed: bool) -> Source:
-    """Return a table as a source; blocks that are too large to be shuffled are unpacked once."""
+    """Return a table as a source.
+
+    It is unpacked once if it is small, or if its blocks are too large to be shuffled: columns take
+    several times as long to read as rows.
+    """
     row_bytes = table.shape[1] * table.dtype.itemsize
     n_bytes = table.shape[0] * row_bytes
     if n_bytes > SMALL:
         check_claim(path, n_bytes, os.path.getsize(path))
     largest = max(table.chunks[0], default=0)
-    if not transposed and largest * row_bytes <= LARGEST_CHUNK:
+    is_read_once = transposed or n_bytes <= SMALL_TABLE or largest * row_bytes > LARGEST_CHUNK
+    if not is_read_once:
         source: Source = SlicedSource(table, path=path)
         source.feature_names = table.names
         return source
