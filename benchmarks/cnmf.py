@@ -13,7 +13,7 @@ import argparse
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -76,28 +76,29 @@ def errors_of_runs(run: Any, k: int, n_runs: int) -> list[float]:
     return errors
 
 
-def measure(n_cells: int, n_runs: int, programs: Sequence[int]) -> dict[str, Any]:
-    """Return what both libraries need and reach, by the number of programs."""
+def measure(
+    n_cells: int, n_runs: int, programs: Sequence[int]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield numbers of programs, with what both libraries need and reach."""
     import cnmf
 
     from somf.integrations.cnmf import cNMF
 
     factorize(resampled_cells(100), 3)  # compiles
-    found: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         counts = Path(folder) / "counts.h5ad"
         write_counts(n_cells, counts)
         for k in programs:
-            found[str(k)] = {}
+            found: dict[str, Any] = {}
             for library, kind in (("somf", cNMF), ("scikit-learn", cnmf.cNMF)):
                 result = run_pipeline(kind, counts, k, n_runs)
-                found[str(k)][library] = result
+                found[library] = result
                 print(
                     f"k = {k}  {library:<14}{result['cpu seconds']:8.1f} s of CPU  silhouette "
                     f"{result['silhouette']:.3f}  error {result['error']:,.0f}",
                     flush=True,
                 )
-    return found
+            yield str(k), found
 
 
 def main() -> None:

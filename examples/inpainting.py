@@ -112,7 +112,7 @@ def damage(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
 def put_together(filled: Array, patches: ImagePatches) -> Array:
     """Return the mean of all patches that contain a value."""
     height, width = patches.patch_shape[:2]
-    total = np.zeros(patches.image.shape, dtype=filled.dtype)
+    total = np.zeros(patches.images[0].shape, dtype=filled.dtype)
     count = np.zeros((*total.shape[:2], 1), dtype=filled.dtype)
     cubes = filled.reshape(-1, *patches.patch_shape)
     for (top, left), cube in zip(patches.positions, cubes, strict=True):

@@ -17,7 +17,7 @@ from somf.algorithm.state import State
 from somf.data import Channels, ObservedSource, Offsets, Source
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import MissingStateError, ParameterError
+from somf.errors import MissingFileError, MissingStateError, ParameterError
 from somf.estimators.applying import coding, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
@@ -40,6 +40,7 @@ from somf.estimators.opening import (
     open_samples,
 )
 from somf.estimators.parameters import describe_parameters
+from somf.estimators.sparsity import warn_about_codes
 from somf.inference.coding import (
     CodedChunk,
     Coder,
@@ -53,6 +54,7 @@ from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
+from somf.inference.variance import Variance
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
 from somf.persistence.provenance import provenance_of
@@ -239,6 +241,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         adopt_features(self, X, source)
         self._adopt(learned.config, learned.state, learned.history)
+        if isinstance(self.alpha, Real) and communicator.size == 1:
+            warn_about_codes(learned, source)
         self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
         return self
@@ -466,10 +470,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             array that it is.
         """
         source = self._source(X, weights)
-        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
-        if pursuit is not None and self._config().penalty.positive:
-            rule = "not be given, nor max_error, for non-negative codes"
-            raise ParameterError("max_atoms", rule, max_atoms)
+        pursuit = self._pursuit(max_atoms, max_error)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
@@ -588,6 +589,34 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return -self.objective(X)
 
+    def explained_variance(
+        self, X: Any, *, weights: Any = None, max_atoms: int | None = None
+    ) -> float:
+        """Return one less Σ‖x − Dα‖² / Σ‖x − x̄‖², with the codes of `transform`.
+
+        1 is perfect, and the mean x̄ as the reconstruction of all samples has 0. The score for a
+        search over `alpha` is this with `max_atoms` (see `somf.scoring.ExplainedVariance`).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        weights : optional
+            How much each entry of X counts; see `fit`.
+        max_atoms : int, optional
+            Atoms that each sample may use, chosen by orthogonal matching pursuit; see `transform`.
+
+        Returns
+        -------
+        explained_variance : float
+        """
+        source = self._source(X, weights)
+        pursuit = self._pursuit(max_atoms, None)
+        with self._coding(source, CODE_TOL, for_user=True, pursuit=pursuit) as (coder, chunks):
+            variance = Variance(coder)
+            for chunk in chunks:
+                variance.add(chunk)
+        return variance.explained
+
     def stationarity_gap(
         self,
         X: Any,
@@ -649,6 +678,14 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         with self._coding(source, tol) as (coder, chunks):
             config = self._config()
             return measure(coder, chunks, config.ball, with_gap, config.transform_penalty)
+
+    def _pursuit(self, max_atoms: Any, max_error: Any) -> Pursuit | None:
+        """Return how codes are pursued, if they are; see `transform`."""
+        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
+        if pursuit is not None and self._config().penalty.positive:
+            rule = "not be given, nor max_error, for non-negative codes"
+            raise ParameterError("max_atoms", rule, max_atoms)
+        return pursuit
 
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
         return open_samples(X, weights, self.missing, self.center)
@@ -735,6 +772,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise ParameterError("center", "be that of the fit, to save it", self.center)
         if state:
             self._check_can_continue(self._config().for_features(self.n_features_in_))
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise MissingFileError(
+                f"There is no folder {folder!r} to save {os.fspath(path)!r} in. Create it first."
+            )
         modelfile.save(
             path,
             modelfile.Model(

@@ -69,13 +69,20 @@ def adopt_features(estimator: Any, X: Any, source: Source) -> None:
 
 def check_features(estimator: Any, X: Any) -> None:
     """Raise ValueError unless X has the features of the fit, in number and, if known, in name."""
+    wanted = estimator.n_features_in_
+    if X.shape[0] == wanted != X.shape[1]:
+        raise DataError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {wanted} "
+            "features as input. X has as many rows: is it transposed? Pass X.T, or open the file "
+            "with somf.data.open_source(path, transposed=True)."
+        )
     if not isinstance(X, Source):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return
-    if X.shape[1] != estimator.n_features_in_:
+    if X.shape[1] != wanted:
         raise DataError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
+            f"{wanted} features as input."
         )
     expected = getattr(estimator, "feature_names_in_", None)
     if expected is None or X.feature_names is None:
