@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
 from somf.data import Channels, ObservedSource, Offsets, Source
+from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
 from somf.errors import MissingFileError, MissingStateError, ParameterError
-from somf.estimators.applying import coding, rows_of_rank
+from somf.estimators.applying import coding, on_scale_of, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
     AlphaPer,
@@ -125,6 +126,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         init: InitialAtoms | Array = "samples",
         missing: MissingEntries = "error",
         center: Center = "none",
+        normalize: bool = False,
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -158,6 +160,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.init = init
         self.missing = missing
         self.center = center
+        self.normalize = normalize
         self.positive_code = positive_code
         self.positive_atoms = positive_atoms
         self.code_tol = code_tol
@@ -475,13 +478,15 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
         own = np.arange(*edges[communicator.rank : communicator.rank + 2])
+        if isinstance(source, NormalizedSource):
+            source.remember_norms()
         with (
             communicator.reporting(),
             self._coding(source, CODE_TOL, own, for_user=True, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
-            for chunk in chunks:
-                codes.append(to_host(chunk.code))
+            for code in on_scale_of(source, chunks, own):
+                codes.append(code)
         return codes.rows
 
     def impute(self, X: Any, out: Any = None, *, weights: Any = None) -> Any:
@@ -688,7 +693,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return pursuit
 
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
-        return open_samples(X, weights, self.missing, self.center)
+        return open_samples(X, weights, self.missing, self.center, self.normalize)
 
     def _source(self, X: Any, weights: Any = None) -> Source:
         """Return samples for a fitted model as a source, their features checked."""

@@ -95,6 +95,11 @@ center : {"none", "both"}
     are found in three passes over the data before the fit (by `partial_fit`, on the samples of
     its first call), those of a sample from its own entries; both are shrunk like averages with
     ten more entries of offset zero. Not for non-negative problems.
+normalize : bool
+    Whether samples are scaled to unit norm before codes are computed, so that one λ suits samples
+    of any scale. `transform` multiplies codes by the norms, so that `inverse_transform` returns
+    samples on the scale of X; `objective`, `measure` and all that `fit` does is about samples of
+    unit norm. Not with unknown or weighted entries, or offsets.
 positive_code : bool
     Whether codes must be non-negative.
 positive_atoms : bool

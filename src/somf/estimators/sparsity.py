@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from somf.data import Loader, Source, loader_for
+from somf.data.sources.normalized import NormalizedSource
 from somf.errors import ParameterError, SparsityWarning
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import threads
@@ -58,7 +59,8 @@ def warn_about_codes(fit: Fit, source: Source) -> None:
     text = f"{what} for samples of norm {norm:.3g}."
     if alpha is not None:
         text += f" alpha={alpha:.3g} would give codes of density {USUAL_DENSITY} on these atoms."
-    text += ' alpha="auto" with code_density finds such a value.'
+    text += ' alpha="auto" with code_density finds such a value'
+    text += "." if isinstance(source, NormalizedSource) else "; normalize=True scales samples."
     warnings.warn(text, SparsityWarning, stacklevel=4)
 
 
