@@ -325,6 +325,11 @@ class Solver:
         taken, self._objectives = self._objectives, []
         return taken
 
+    @property
+    def last_code(self) -> Array | None:
+        """The codes of the last minibatch, of shape (b, k), on the host; None without one."""
+        return None if self._last_code is None else to_host(self._last_code)
+
     def check_result(self) -> None:
         """Raise ScaleError if atoms have overflowed, or if codes were too small to update them."""
         self.check()

@@ -5,9 +5,13 @@ there. `describe_parameters` adds all others of its signature, with their defaul
 reference and the options of the command have them too.
 """
 
+import difflib
+import functools
 import inspect
 import re
 from typing import Any, TypeVar
+
+from somf.errors import UnknownParameterError
 
 PARAMETERS = """\
 n_components : int
@@ -91,6 +95,11 @@ center : {"none", "both"}
     are found in three passes over the data before the fit (by `partial_fit`, on the samples of
     its first call), those of a sample from its own entries; both are shrunk like averages with
     ten more entries of offset zero. Not for non-negative problems.
+normalize : bool
+    Whether samples are scaled to unit norm before codes are computed, so that one λ suits samples
+    of any scale. `transform` multiplies codes by the norms, so that `inverse_transform` returns
+    samples on the scale of X; `objective`, `measure` and all that `fit` does is about samples of
+    unit norm. Not with unknown or weighted entries, or offsets.
 positive_code : bool
     Whether codes must be non-negative.
 positive_atoms : bool
@@ -177,6 +186,7 @@ def describe_parameters(estimator: Class) -> Class:
     estimator : type
         The same class.
     """
+    _name_in_errors(estimator)
     if estimator.__doc__ is None:  # python -OO removes docstrings
         return estimator
     doc, _, examples = inspect.cleandoc(estimator.__doc__).partition("\n\nExamples\n--------\n")
@@ -194,6 +204,22 @@ def describe_parameters(estimator: Class) -> Class:
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items()]
     estimator.__doc__ = "\n\n".join([summary, *parts]) + "\n"
     return estimator
+
+
+def _name_in_errors(estimator: type) -> None:
+    """Let an error about a parameter that is unknown name the class, and the nearest parameter."""
+    initialise: Any = estimator.__init__  # type: ignore[misc] # that of this class
+    known = list(inspect.signature(initialise).parameters)[1:]
+
+    @functools.wraps(initialise)
+    def initialise_with_known(self: Any, *args: Any, **params: Any) -> None:
+        for name in params.keys() - set(known):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UnknownParameterError(type(self).__name__, name, hint)
+        initialise(self, *args, **params)
+
+    setattr(estimator, "__init__", initialise_with_known)  # noqa: B010 (mypy forbids assignment)
 
 
 def _entries(section: str) -> dict[str, tuple[str, str]]:

@@ -1,10 +1,8 @@
 """`BrainFactorization`: an estimator of brain maps with the conventions of nilearn."""
 
-import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from time import perf_counter
+from collections.abc import Iterable, Iterator
+from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -19,21 +17,19 @@ from somf.integrations.nilearn.preparation import (
     check_grids,
     checked_confounds,
     fitted_masker,
-    prepare,
-    voxel_count,
+    prepared_runs,
 )
 from somf.integrations.nilearn.projection import Projection, project
-from somf.integrations.nilearn.runs import Run, library, open_runs
-from somf.scratch import scratch_zeros
-from somf.training.callbacks import Callback, Progress
+from somf.integrations.nilearn.runs import library, open_runs
+from somf.training.callbacks import Callback
 from somf.training.checkpoint import Checkpoint
-from somf.training.progress_bar import progress_bar
 from somf.typing import Array, History
 
-logger = logging.getLogger("somf.integrations.nilearn")
+VOXEL_MAPS = 2
+"""Maps that a voxel belongs to, on average, where the density of maps is not given."""
 
-ALPHA_TIMES_VOXELS = 5.0
-"""λ times the number of voxels, where λ is not given."""
+MOST_DENSITY = 0.5
+"""The density of maps, where it is not given, is at most this."""
 
 MASKER_SETTINGS = (
     "smoothing_fwhm",
@@ -89,8 +85,12 @@ class BrainFactorization(BaseEstimator):
         More parameters for the computation of a mask.
     alpha : float or "auto", default="auto"
         Weight λ of the penalty on codes of `somf.SparsePCA`. The larger it is, the sparser are the
-        maps. ``"auto"`` is 5 over the number of voxels, which gives maps with about a tenth of the
-        voxels. The scale of the data does not matter.
+        maps; the scale of the data does not matter. With ``"auto"`` it is found before the fit, on
+        a part of the scans, so that maps have the density `map_density`.
+    map_density : float or "auto", default="auto"
+        The fraction of voxels that a map shall have on average, where `alpha` is ``"auto"``.
+        ``"auto"`` is ``2 / n_components``, but not more than a half: a voxel then belongs to two
+        maps on average.
     dict_init : image or path, optional
         Initial maps, a 4-D image with the grid of the mask. By default these are principal
         components of up to 500 scans, rotated by varimax, or scans that are drawn at random if
@@ -159,6 +159,7 @@ class BrainFactorization(BaseEstimator):
         mask_strategy: str = "epi",
         mask_args: dict[str, Any] | None = None,
         alpha: float | Literal["auto"] = "auto",
+        map_density: float | Literal["auto"] = "auto",
         dict_init: Any = None,
         reduction: float | Literal["auto"] = "auto",
         learning_rate: float | Literal["auto"] = "auto",
@@ -186,6 +187,7 @@ class BrainFactorization(BaseEstimator):
         self.mask_strategy = mask_strategy
         self.mask_args = mask_args
         self.alpha = alpha
+        self.map_density = map_density
         self.dict_init = dict_init
         self.reduction = reduction
         self.learning_rate = learning_rate
@@ -222,10 +224,8 @@ class BrainFactorization(BaseEstimator):
         runs = open_runs(imgs)
         own_confounds = checked_confounds(confounds, runs)
         masker = fitted_masker(self.mask, self._masker_settings(), runs)
-        if isinstance(self.alpha, str):
-            model.alpha = ALPHA_TIMES_VOXELS / voxel_count(masker)
         given = None if self.dict_init is None else self._given_maps(masker)
-        rows = self._prepared(masker, runs, own_confounds)
+        rows = prepared_runs(masker, runs, own_confounds, self.verbose)
         maps = initial_maps(rows, self.n_components) if given is None else given
         model.init = "samples" if maps is None else maps
         model.fit(rows)
@@ -326,7 +326,8 @@ class BrainFactorization(BaseEstimator):
         """Return the estimator that learns the maps."""
         return SparsePCA(
             self.n_components,
-            alpha=ALPHA_TIMES_VOXELS if self.alpha == "auto" else self.alpha,
+            alpha=self.alpha,
+            atom_density=self._density(),
             reduction=self.reduction,
             learning_rate=self.learning_rate,
             batch_size=self.batch_size,
@@ -339,6 +340,16 @@ class BrainFactorization(BaseEstimator):
             verbose=self.verbose,
             random_state=self.random_state,
         )
+
+    def _density(self) -> float:
+        """Return the density of maps that is wanted, after a check."""
+        wanted = self.map_density
+        if isinstance(wanted, str) and wanted == "auto":
+            k = self.n_components if isinstance(self.n_components, Integral) else 1
+            return min(MOST_DENSITY, VOXEL_MAPS / max(k, 1))
+        if not isinstance(wanted, Real) or not 0 < wanted < 1:
+            raise ParameterError("map_density", "be strictly between 0 and 1, or 'auto'", wanted)
+        return float(wanted)
 
     def _masker_settings(self) -> dict[str, Any]:
         """Return what a masker has to know, after a check that it is not said twice."""
@@ -362,25 +373,6 @@ class BrainFactorization(BaseEstimator):
         norms = np.abs(maps).sum(axis=1, keepdims=True)
         return np.asarray(maps / np.where(norms > 0, norms, 1), np.float32)
 
-    def _prepared(self, masker: Any, runs: Sequence[Run], confounds: Sequence[Any]) -> Array:
-        """Return all runs smoothed, masked and cleaned, one below the other."""
-        n_scans = sum(run.n_scans for run in runs)
-        rows = scratch_zeros((n_scans, voxel_count(masker)), np.dtype(np.float32))
-        progress, begin, start = Progress(n_samples_planned=n_scans), perf_counter(), 0
-        with ExitStack() as stack:
-            show = stack.enter_context(progress_bar()) if self.verbose else None
-            for run, own in zip(runs, confounds, strict=True):
-                stop = start + run.n_scans
-                prepare(masker, run, own, rows[start:stop])
-                progress.n_samples_seen = start = stop
-                progress.compute_seconds = perf_counter() - begin
-                logger.info(
-                    "%s: %d scans of %d voxels are masked and cleaned", run.name, *rows.shape
-                )
-                if show is not None:
-                    show(progress)
-        return rows
-
     def _adopt(self, masker: Any, model: SparsePCA, rows: Array) -> None:
         """Take over what was learned: maps of unit norm, in the order of the variance explained."""
         norms = np.linalg.norm(model.components_, axis=1, keepdims=True)
@@ -402,4 +394,5 @@ class BrainFactorization(BaseEstimator):
         own_confounds = checked_confounds(confounds, runs)
         check_grids(self.masker_, runs)
         for run, own in zip(runs, own_confounds, strict=True):
-            yield project(self._prepared(self.masker_, [run], [own]), self.components_)
+            rows = prepared_runs(self.masker_, [run], [own], self.verbose)
+            yield project(rows, self.components_)

@@ -5,8 +5,11 @@ smoothed and masked, and a few voxels at a time are cleaned: volumes do not depe
 the first step, and voxels do not in the second.
 """
 
+import logging
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,12 @@ from sklearn.base import clone
 
 from somf.errors import DataError, MissingFileError, ParameterError, ParameterTypeError
 from somf.integrations.nilearn.runs import Run, library
+from somf.scratch import scratch_zeros
+from somf.training.callbacks import Progress
+from somf.training.progress_bar import progress_bar
 from somf.typing import Array
+
+logger = logging.getLogger("somf.integrations.nilearn")
 
 BLOCK_BYTES = 2**24
 """Bytes of the time series that are cleaned at a time, as float64."""
@@ -100,6 +108,40 @@ def prepare(masker: Any, run: Run, confounds: Any, rows: Array) -> None:
     for scans, slab in run.slabs():
         rows[scans] = _masked(masker, slab)
     _clean(masker, confounds, rows)
+
+
+def prepared_runs(
+    masker: Any, runs: Sequence[Run], confounds: Sequence[Any], verbose: int = 0
+) -> Array:
+    """Return runs smoothed, masked and cleaned, one below the other.
+
+    Parameters
+    ----------
+    masker : NiftiMasker
+        Fitted.
+    runs : sequence of Run
+    confounds : sequence
+        Those of every run.
+    verbose : int
+        1 shows a progress bar.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_scans, n_voxels)
+        In memory, or in a scratch file if they are large.
+    """
+    n_scans = sum(run.n_scans for run in runs)
+    rows = scratch_zeros((n_scans, voxel_count(masker)), np.dtype(np.float32))
+    progress, begin, start = Progress(n_samples_planned=n_scans), perf_counter(), 0
+    with progress_bar() if verbose else nullcontext() as show:
+        for run, own in zip(runs, confounds, strict=True):
+            prepare(masker, run, own, rows[start : start + run.n_scans])
+            start += run.n_scans
+            logger.info("%s: %d scans are masked and cleaned", run.name, run.n_scans)
+            progress.n_samples_seen, progress.compute_seconds = start, perf_counter() - begin
+            if show is not None:
+                show(progress)
+    return rows
 
 
 def checked_confounds(confounds: Any, runs: Sequence[Run]) -> list[Any]:

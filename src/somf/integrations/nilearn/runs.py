@@ -15,7 +15,7 @@ from somf.errors import DamagedFileError, DataError, MissingFileError, Parameter
 from somf.optional import import_optional
 from somf.typing import Array
 
-SLAB_BYTES = 2**26
+SLAB_BYTES = 2**25
 """Bytes of the volumes that are in memory at a time, as float32."""
 
 MOST_EXPANSION = 1040
