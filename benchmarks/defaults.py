@@ -11,7 +11,7 @@ with nothing but defaults. Results of other studies are kept.
 import argparse
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ STUDIES: dict[str, list[dict[str, Any]]] = {
         EVERYTHING | {"batch_size": 50, "window": window}
         for window in (1000, 2000, 4000, 8000, None)
     ],
+    "first windows": [EVERYTHING | {"per_atom": number} for number in (25, 50, 100, 200, 400)],
     "shares": [
         EVERYTHING | {"batch_size": size, "share": share}
         for share in (0.1, 0.2, 0.33, 0.5, 1.0)
@@ -57,7 +58,8 @@ STUDIES: dict[str, list[dict[str, Any]]] = {
     "defaults": [{}],
 }
 """The settings that are compared. A window (in samples, None is all) or a share (of an epoch)
-bounds what the surrogate remembers, with v = 0.85."""
+bounds what the surrogate remembers, with v = 0.85. With a number of samples per atom the bound
+begins there, and grows as by default."""
 
 EPOCHS = {
     "digits": 20,
@@ -78,16 +80,22 @@ EPOCHS = {
 RECORDS = 8
 """Measurements of the held-out objective per epoch."""
 
-PROBES: dict[str, Any] = {"reductions": (2, 4, 12), "batch_size": 100, "iteration": 96}
+PROBE_STUDIES: dict[str, dict[str, Any]] = {
+    "probes": {"reductions": (2, 4, 12), "iterations": (96,)},
+    "later probes": {"reductions": (3, 12), "iterations": (24, 96, 384, 1536)},
+}
 """Reductions at which the extra cost of masked codes is measured, and when."""
+
+PROBE_BATCH = 100
+"""Samples of a minibatch of these fits."""
 
 
 @contextmanager
 def remembering(window: float | None, share: float | None) -> Iterator[None]:
     """Let ``learning_rate="auto"`` remember so much of the past, from the beginning to the end."""
-    names = ("FIRST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
+    names = ("WINDOW_PER_ATOM", "LEAST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
     before = {name: getattr(convergence, name) for name in names}
-    values = (window or math.inf, share or math.inf, -math.inf)
+    values = (0.0, window or math.inf, share or math.inf, -math.inf)
     try:
         for name, value in zip(names, values, strict=True):
             setattr(convergence, name, value)
@@ -97,11 +105,23 @@ def remembering(window: float | None, share: float | None) -> Iterator[None]:
             setattr(convergence, name, value)
 
 
+@contextmanager
+def beginning_with(per_atom: float) -> Iterator[None]:
+    """Let ``learning_rate="auto"`` begin with a window of so many samples per atom."""
+    before = convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW
+    convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW = per_atom, 1.0
+    try:
+        yield
+    finally:
+        convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW = before
+
+
 def follow(data: Dataset, setting: dict[str, Any]) -> dict[str, Any]:
     """Return the held-out objectives of a fit, the seconds until then, and the setting."""
     params = dict(setting)
     has_bound = "window" in params or "share" in params
     window, share = params.pop("window", None), params.pop("share", None)
+    per_atom = params.pop("per_atom", convergence.WINDOW_PER_ATOM)
     if setting:
         params |= {"n_epochs": EPOCHS[data.name], "tol": 0.0}
     n = data.train.shape[0]
@@ -110,7 +130,8 @@ def follow(data: Dataset, setting: dict[str, Any]) -> dict[str, Any]:
         with remembering(window, share):
             model.fit(data.train, validation=data.test)
     else:
-        model.fit(data.train, validation=data.test)
+        with beginning_with(per_atom):
+            model.fit(data.train, validation=data.test)
     history = model.history_
     return {
         "data": data.name,
@@ -127,17 +148,17 @@ def estimator(data: Dataset, **params: Any) -> somf.MatrixFactorization:
     return kind(data.k, alpha=data.alpha, random_state=0, **params)
 
 
-def extra_cost(data: Dataset, reduction: float) -> float:
-    """Return the relative extra cost of masked codes, once atoms have settled."""
+def extra_cost(data: Dataset, reduction: float, iteration: int) -> float | None:
+    """Return the relative extra cost of masked codes in an iteration, None after the last."""
     found: list[float] = []
 
     def is_over(progress: Progress) -> bool:
-        return progress.n_iter > PROBES["iteration"]
+        return progress.n_iter > iteration
 
-    def iterate(solver: Solver, X: Matrix, slots: Any) -> None:
-        if solver.state.n_iter == PROBES["iteration"]:
+    def iterate(solver: Solver, X: Matrix, *rest: Any) -> None:
+        if solver.state.n_iter == iteration:
             found.append(solver.extra_cost(X, 1e-3))
-        original(solver, X, slots)
+        original(solver, X, *rest)
 
     original = Solver._iterate
     Solver._iterate = iterate  # type: ignore[method-assign]
@@ -146,27 +167,39 @@ def extra_cost(data: Dataset, reduction: float) -> float:
             data,
             reduction=reduction,
             code_estimator="masked",
-            batch_size=PROBES["batch_size"],
+            batch_size=PROBE_BATCH,
             tol=0.0,
             callbacks=is_over,
         ).fit(data.train)
     finally:
         Solver._iterate = original  # type: ignore[method-assign]
-    return found[0]
+    return found[0] if found else None
+
+
+def probes(
+    data: Dataset, reductions: Sequence[float], iterations: Sequence[int]
+) -> list[dict[str, Any]]:
+    """Return the extra cost of masked codes at several reductions and iterations."""
+    return [
+        {"data": data.name, "reduction": r, "iteration": iteration, "extra cost": cost}
+        for r in reductions
+        for iteration in iterations
+        if r <= data.train.shape[1] and (cost := extra_cost(data, r, iteration)) is not None
+    ]
 
 
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scenes", type=Path, default=Path("../shared/data/aviris_scenes.npy"))
-    parser.add_argument("--study", choices=[*STUDIES, "probes"], nargs="+")
+    parser.add_argument("--study", choices=[*STUDIES, *PROBE_STUDIES], nargs="+")
     parser.add_argument("--data", nargs="+", help="only these")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/defaults.json"))
     options = parser.parse_args()
     sources = dict(DATASETS)
     if options.scenes.exists():
         sources["scenes"] = partial(scenes, options.scenes)
-    chosen = options.study or [*STUDIES, "probes"]
+    chosen = options.study or [*STUDIES, *PROBE_STUDIES]
     known = json.loads(options.output.read_text()) if options.output.exists() else {}
     studies = known.get("studies", {}) | {
         name: {"machine": facts() | {"threads": 1}, "runs": []} for name in chosen
@@ -176,14 +209,10 @@ def main() -> None:
         for study in chosen:
             runs = studies[study]["runs"]
             with threadpool_limits(1):
-                if study == "probes":
-                    runs += [
-                        {"data": name, "reduction": r, "extra cost": extra_cost(data, r)}
-                        for r in PROBES["reductions"]
-                        if data.alpha > 0 and r <= data.train.shape[1]
-                    ]
-                else:
+                if study in STUDIES:
                     runs += [follow(data, setting) for setting in STUDIES[study]]
+                elif data.alpha > 0:
+                    runs += probes(data, **PROBE_STUDIES[study])
             print(f"{name}: {study} done", flush=True)
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(as_lines(studies))

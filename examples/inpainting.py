@@ -64,7 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         missing="nan",
         random_state=0,
     )
-    filled = put_together(model.fit(patches).impute(patches), patches)
+    codes = model.fit(patches).transform(patches, sparse=True)  # of what is known
+    filled = np.where(is_lost, patches.reconstruct(codes, model.components_), image)
 
     results = {
         "mean of the band": np.zeros_like(image),
@@ -107,19 +108,6 @@ def damage(shape: tuple[int, ...], rng: np.random.Generator) -> Array:
         )
         is_lost[rows, columns, bands] = True
     return is_lost
-
-
-def put_together(filled: Array, patches: ImagePatches) -> Array:
-    """Return the mean of all patches that contain a value."""
-    height, width = patches.patch_shape[:2]
-    total = np.zeros(patches.image.shape, dtype=filled.dtype)
-    count = np.zeros((*total.shape[:2], 1), dtype=filled.dtype)
-    cubes = filled.reshape(-1, *patches.patch_shape)
-    for (top, left), cube in zip(patches.positions, cubes, strict=True):
-        place = slice(top, top + height), slice(left, left + width)
-        total[place] += cube
-        count[place] += 1
-    return total / count
 
 
 def from_pixels(image: Array) -> Array:

@@ -94,6 +94,32 @@ def probes(results: dict[str, Any]) -> str:
     return table(("data", *(f"r = {r}" for r in reductions)), rows)
 
 
+def later_probes(results: dict[str, Any]) -> str:
+    """Return the extra cost of masked codes during fits."""
+    iterations = sorted({run["iteration"] for run in _runs(results, "later probes")})
+    rows = []
+    for name, runs in _by_data(results, "later probes"):
+        for r in sorted({run["reduction"] for run in runs}):
+            costs = {
+                run["iteration"]: _per_cent(run["extra cost"])
+                for run in runs
+                if run["reduction"] == r
+            }
+            rows.append((name, r, *(costs.get(iteration, "") for iteration in iterations)))
+    return table(("data", "r", *(f"iteration {iteration:,}" for iteration in iterations)), rows)
+
+
+def first_windows(results: dict[str, Any]) -> str:
+    """Return objectives after an epoch and at the end, by samples remembered per atom."""
+    rows = []
+    for name, runs in _by_data(results, "first windows"):
+        runs.sort(key=lambda run: float(run["setting"]["per_atom"]))
+        rows.append((name, *_relative([_after_an_epoch(run) for run in runs])))
+        rows[-1] += (f"{runs[0]['epochs'][-1]:g}", *_relative(_ends(runs)))
+    numbers = [f"{run['setting']['per_atom']}" for run in runs]
+    return table(("data", *(f"{n}, one epoch" for n in numbers), "epochs", *numbers), rows)
+
+
 def _reductions(results: dict[str, Any], size: int) -> str:
     rows = []
     for name, runs in _by_data(results, "reductions"):

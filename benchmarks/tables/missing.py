@@ -28,15 +28,15 @@ def planted(results: dict[str, Any]) -> str:
 def ratings(results: dict[str, Any]) -> str:
     """Return RMSE on held-out ratings, with seconds."""
     return table(
-        ("k", "offsets alone", "somf", "ALS"),
+        ("noise", "k", "offsets alone", "somf", "ALS"),
         (
             (
-                k,
+                *name.split(", "),
                 f"{np.mean(rows['offsets']):.4f}",
                 _error_and_time(rows["somf"], 4),
                 _error_and_time(rows["ALS"], 4),
             )
-            for k, rows in results["ratings"].items()
+            for name, rows in results["ratings"].items()
         ),
     )
 
@@ -54,11 +54,24 @@ def rules(results: dict[str, Any]) -> str:
 def epochs(results: dict[str, Any]) -> str:
     """Return seconds per known entry, relative to data without unknown entries."""
     found = results["epochs"]
-    shares = next(iter(found.values()))
+    shares = next(iter(found.values()))["ratios"]
     return table(
-        ("k", *(_words(share) for share in shares)),
-        ((k, *(f"{ratio:.1f} ×" for ratio in rows.values())) for k, rows in found.items()),
+        ("p", "k", "nothing unknown", *(_words(share) for share in shares)),
+        (
+            (
+                *name.split(", "),
+                f"{row['nanoseconds']:.1f} ns",
+                *(f"{ratio:.1f} ×" for ratio in row["ratios"].values()),
+            )
+            for name, row in found.items()
+        ),
     )
+
+
+def inpainting(results: dict[str, Any]) -> str:
+    """Return the PSNR of lost values of a scene."""
+    found = {name: value for name, value in results["inpainting"].items() if name != "lost"}
+    return table(tuple(found), [tuple(f"{value:.1f} dB" for value in found.values())])
 
 
 def _words(share: str) -> str:

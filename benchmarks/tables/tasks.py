@@ -31,7 +31,7 @@ def unmixing(results: dict[str, Any]) -> str:
     return table(("scene", "pixels", "spectra", "library", "error", *CLOCKS), rows)
 
 
-CLOCKS = ("CPU seconds", "seconds", "CPU seconds of somf until as good")
+CLOCKS = ("CPU seconds", "CPU seconds of somf until as good")
 """The columns of times."""
 
 
@@ -46,7 +46,6 @@ def _rows(about: list[object], libraries: dict[str, Any], digits: int) -> list[S
                 library,
                 _range(found["quality"], digits),
                 _range(found["cpu_seconds"], 1),
-                _range(found["wall_seconds"], 1),
                 "" if library == "somf" else "–" if None in soon else _range(soon, 2),
             )
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from somf import inference as inference
     from somf import plotting as plotting
     from somf import report as report
+    from somf import scoring as scoring
     from somf.data import ImagePatches
     from somf.estimators.base import MatrixFactorization
     from somf.estimators.loading import load
@@ -44,7 +45,7 @@ _HOMES = {
 }
 """The modules of the public names."""
 
-_MODULES = ("callbacks", "data", "errors", "inference", "plotting", "report")
+_MODULES = ("callbacks", "data", "errors", "inference", "plotting", "report", "scoring")
 """Modules that are attributes without being imported by name; they need no optional library."""
 
 

@@ -45,6 +45,27 @@ class ParameterTypeError(ParameterError, TypeError):
     """A parameter is of a type that it must not have."""
 
 
+class UnknownParameterError(SomfError, TypeError):
+    """A class has no parameter of this name.
+
+    Parameters
+    ----------
+    owner : str
+        The class.
+    name : str
+    hint : str
+        What to do, as a sentence after a blank.
+    """
+
+    def __init__(self, owner: str, name: str, hint: str = "") -> None:
+        super().__init__(f"{owner}() got an unexpected keyword argument {name!r}.{hint}")
+        self.owner, self.name = owner, name
+
+
+class SparsityWarning(UserWarning):
+    """Codes are empty, or as good as dense, where λ was chosen to make them sparse."""
+
+
 class DataError(SomfError, ValueError):
     """The samples are not what they must be.
 

@@ -5,7 +5,13 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.algorithm.surrogate import Coded, Forgetting, IncrementalSurrogate, OnlineSurrogate
+from somf.algorithm.surrogate import (
+    CHUNK,
+    Coded,
+    Forgetting,
+    IncrementalSurrogate,
+    OnlineSurrogate,
+)
 from somf.data import as_source
 from somf.distributed import ALONE
 from somf.kernels.cpu import kernels as cpu
@@ -29,15 +35,21 @@ def random_codes(b, seed):
     return rng.standard_normal((b, 5)) * (rng.random((b, 5)) < 0.5)
 
 
+@pytest.mark.parametrize("seen", [40, CHUNK - 10, 3 * CHUNK])
 @pytest.mark.parametrize("v", [0.76, 0.92, 0.99])
-def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v):
+def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v, seen):
     kept = 1.0
-    for s in range(41, 61):
+    for s in range(seen + 1, seen + 21):
         kept *= 1 - s**-v
     weight = Forgetting(v).weight
-    assert weight(40, 20) == pytest.approx(1 - kept)
+    assert weight(seen, 20) == pytest.approx(1 - kept)
     assert weight(0, 3) == 1.0
-    assert (1 - weight(40, 5)) * (1 - weight(45, 15)) == pytest.approx(1 - weight(40, 20))
+    parts = (1 - weight(seen, 5)) * (1 - weight(seen + 5, 15))
+    assert parts == pytest.approx(1 - weight(seen, 20))
+
+
+def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
+    assert Forgetting(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
 
 
 @pytest.mark.parametrize("seen", [0, 40, 95, 10**6])

@@ -354,3 +354,13 @@ def test_atoms_that_are_no_samples_are_made_without_reading_any(init):
     source = WatchedSource(sparse_data(), is_in_memory=True)
     DictionaryLearning(4, init=init, n_epochs=1, random_state=0).fit(source)
     assert source.n_rows == 200
+
+
+def test_what_is_wrong_with_the_shape_is_said_with_what_to_do(toy, tmp_path):
+    model = DictionaryLearning(3, n_epochs=1, verbose=False, random_state=0).fit(toy)
+    with pytest.raises(ValueError, match="is it transposed"):
+        model.transform(toy[:50].T)
+    with pytest.raises(ValueError, match=r"use somf\.ImagePatches"):
+        model.fit(toy[None])
+    with pytest.raises(FileNotFoundError, match=r"There is no folder '.*missing' to save"):
+        model.save(tmp_path / "missing" / "model.somf")

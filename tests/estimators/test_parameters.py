@@ -59,3 +59,10 @@ def test_without_docstrings_nothing_is_described():
 def test_no_description_is_left_over():
     names = [line.split(" : ")[0] for line in PARAMETERS.splitlines() if line[0] != " "]
     assert names == list(inspect.signature(somf.MatrixFactorization).parameters)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_a_typo_names_the_class_and_the_nearest_parameter(estimator):
+    message = rf"{estimator.__name__}\(\) got an unexpected keyword argument 'n_component'"
+    with pytest.raises(TypeError, match=message + r"\. Did you mean 'n_components'\?"):
+        estimator(n_component=3)

@@ -11,7 +11,13 @@ import pytest
 from somf import NMF, DictionaryLearning
 from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
-from somf.training.convergence import FIRST_WINDOW, INTERVAL, LONGEST_EPOCH, Convergence
+from somf.training.convergence import (
+    INTERVAL,
+    LEAST_WINDOW,
+    LONGEST_EPOCH,
+    WINDOW_PER_ATOM,
+    Convergence,
+)
 from tests.helpers.fits import (
     StopError,
     assert_same_fit,
@@ -43,7 +49,7 @@ class FakeSolver:
 
 def watch(means, n_samples=1000, solver=None, **params):
     """Return a convergence after intervals with these mean objectives, and the solver."""
-    model = DictionaryLearning(4, **({"patience": 2} | params))
+    model = DictionaryLearning(**({"n_components": 4, "patience": 2} | params))
     config = model._config().for_samples(n_samples, 10)
     convergence, solver = Convergence(config, n_samples), solver or FakeSolver()
     for mean in means:
@@ -79,13 +85,15 @@ def test_a_fit_that_stalls_climbs_before_it_ends():
 
 
 def test_a_fit_that_stalls_remembers_more_and_half_an_epoch_at_most():
-    n = 5 * FIRST_WINDOW
-    convergence, solver = watch([1.0, 0.9], n_samples=int(n))
-    assert convergence.window == FIRST_WINDOW
-    convergence, solver = watch([0.7] * 2, n_samples=int(n))
-    assert convergence.window == solver.forgetting.window == 2 * FIRST_WINDOW
-    convergence, solver = watch([0.7] * 4, n_samples=int(n))
+    first = WINDOW_PER_ATOM * 20
+    n = 5 * first
+    convergence, solver = watch([1.0, 0.9], n_samples=int(n), n_components=20)
+    assert convergence.window == first
+    convergence, solver = watch([0.7] * 2, n_samples=int(n), n_components=20)
+    assert convergence.window == solver.forgetting.window == 2 * first
+    convergence, solver = watch([0.7] * 4, n_samples=int(n), n_components=20)
     assert convergence.window == solver.forgetting.window == n / 2
+    assert watch([], n_samples=10_000, n_components=1)[0].window == LEAST_WINDOW
     assert watch([], n_samples=100)[0].window == 50
 
 
@@ -190,6 +198,7 @@ def test_exact_codes_with_a_partial_update_follow_masked_ones_where_there_are_ma
         (64, 200, 300, 20),
         (64, 3, 300, 1),
         (64, None, 300, 128),
+        (40, 300_000, 27, 54),
         (100, 10_000, 10**6, 67),
     ],
 )

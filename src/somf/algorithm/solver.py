@@ -1,6 +1,7 @@
 """One iteration of the algorithm, and nothing else."""
 
 import logging
+import math
 from typing import Any
 from zlib import crc32
 
@@ -306,13 +307,14 @@ class Solver:
         if len(objectives) > 1:
             objectives = [self.kernels.concatenate(objectives, axis=0)]
         objective = to_host(objectives[0])
-        if not np.isfinite(objective.sum()) and not np.isfinite(objective).all():
+        parts = [objective] if len(sizes) == 1 else np.split(objective, np.cumsum(sizes)[:-1])
+        totals = [float(part.sum(dtype=np.float64)) for part in parts]
+        if not math.isfinite(sum(totals)) and not np.isfinite(objective).all():
             self._check_atoms()
             raise ScaleError(
                 "The objective overflows", objective.dtype, "X is too large. Scale it down."
             )
-        parts = [objective] if len(sizes) == 1 else np.split(objective, np.cumsum(sizes)[:-1])
-        self._objectives += [float(part.sum(dtype=np.float64)) for part in parts]
+        self._objectives += totals
 
     def take_objectives(self) -> list[float]:
         """Return the sum over every minibatch since the last call of the objective of its codes.
@@ -322,6 +324,11 @@ class Solver:
         self.check()
         taken, self._objectives = self._objectives, []
         return taken
+
+    @property
+    def last_code(self) -> Array | None:
+        """The codes of the last minibatch, of shape (b, k), on the host; None without one."""
+        return None if self._last_code is None else to_host(self._last_code)
 
     def check_result(self) -> None:
         """Raise ScaleError if atoms have overflowed, or if codes were too small to update them."""

@@ -6,6 +6,7 @@ changes nothing, so sums serve as well as averages.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -34,6 +35,10 @@ class Coded(NamedTuple):
     def share(self) -> Array:
         """The codes times the weights."""
         return self.code * self.weight[:, None]
+
+
+CHUNK = 2**12
+"""Samples whose weights are computed at once."""
 
 
 class Surrogate(Protocol):
@@ -96,10 +101,33 @@ class Forgetting:
         results depend as little as possible on how a stream is cut.
         """
         floor = 1.0 / self.window
+        if n_samples_seen == 0 or floor >= 1.0:
+            return 1.0
         if (n_samples_seen + 1.0) ** -self.learning_rate <= floor:
-            return -math.expm1(batch_size * math.log1p(-floor)) if floor < 1.0 else 1.0
-        s = np.arange(n_samples_seen + 1.0, n_samples_seen + batch_size + 1.0)
-        return 1.0 - float((1.0 - np.maximum(s**-self.learning_rate, floor)).prod())
+            return -math.expm1(batch_size * math.log1p(-floor))
+        return -math.expm1(self._log_kept(n_samples_seen, n_samples_seen + batch_size))
+
+    def _log_kept(self, start: int, stop: int) -> float:
+        """Return Σ log(1 − weight) over the samples from number `start` + 1 to `stop`."""
+        total = 0.0
+        while start < stop:
+            chunk, offset = divmod(start, CHUNK)
+            sums = _log_sums(chunk, self.learning_rate, self.window)
+            last = min(offset + stop - start, CHUNK)
+            total += float(sums[last] - sums[offset])
+            start += last - offset
+        return total
+
+
+@lru_cache(maxsize=4)
+def _log_sums(chunk: int, learning_rate: float, window: float) -> Array:
+    """Return the sums of log(1 − weight) over 0, 1, … samples of a chunk; the first sample is none.
+
+    A chunk serves many minibatches, and makes the weight of each a difference of two numbers.
+    """
+    s = np.arange(chunk * CHUNK + 1.0, (chunk + 1) * CHUNK + 1.0)
+    logs = np.log1p(-np.maximum(s[s > 1] ** -learning_rate, 1.0 / window))
+    return np.concatenate([np.zeros(CHUNK + 1 - len(logs)), np.cumsum(logs)])
 
 
 class OnlineSurrogate:

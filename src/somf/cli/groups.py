@@ -34,7 +34,7 @@ MACHINE = (
 
 DATA = (
     *(field.name for field in fields(DataOptions)),
-    *("weights", "sample_weight", "feature_names", "missing", "offsets"),
+    *("weights", "sample_weight", "feature_names", "missing", "offsets", "normalize"),
 )
 """Options about how samples are read, and how much they count."""
 

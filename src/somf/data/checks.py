@@ -38,6 +38,12 @@ def gone(path: str) -> MissingFileError:
 
 def check_two_dimensions(n_dimensions: int) -> None:
     """Raise DataError unless X is a matrix."""
+    if n_dimensions > 2:
+        raise DataError(
+            f"Expected 2D array, got {n_dimensions}D array instead. For patches of an image or a "
+            "volume use somf.ImagePatches(X, patch_size); if X has one sample along its first "
+            "axis, X.reshape(len(X), -1) is a matrix."
+        )
     if n_dimensions != 2:
         raise DataError(
             f"Expected 2D array, got {n_dimensions}D array instead. Reshape your data: "

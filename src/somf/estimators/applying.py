@@ -1,19 +1,21 @@
 """A learned dictionary on samples: codes, with progress and Ctrl-C, of the rows of one rank."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 
 import numpy as np
 
 from somf.data import Source
+from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Communicator
 from somf.inference.coding import CodedChunk, Coder, LearnedDictionary, Pursuit
+from somf.kernels.host import to_host
 from somf.training.callbacks import Progress
 from somf.training.progress_bar import progress_bar
 from somf.training.signals import prompt_signals
 from somf.training.start import divide
-from somf.typing import Ints
+from somf.typing import Array, Ints
 
 
 @contextmanager
@@ -62,6 +64,25 @@ def coding(
                     show(progress)
 
         yield coder, chunks()
+
+
+def on_scale_of(source: Source, chunks: Iterable[CodedChunk], ids: Ints) -> Iterator[Array]:
+    """Yield codes on the host; those of normalised samples are multiplied by the norms.
+
+    Parameters
+    ----------
+    source : Source
+    chunks : iterable of CodedChunk
+        The samples with the given ids, in order.
+    ids : ndarray of int
+    """
+    at = 0
+    for chunk in chunks:
+        code = to_host(chunk.code)
+        if isinstance(source, NormalizedSource):
+            code = code * source.norms[ids[at : at + len(code)], None].astype(code.dtype)
+        at += len(code)
+        yield code
 
 
 def rows_of_rank(source: Source, own_rows: bool, communicator: Communicator) -> Ints:

@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
 from somf.data import Channels, ObservedSource, Offsets, Source
+from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import MissingStateError, ParameterError
-from somf.estimators.applying import coding, rows_of_rank
+from somf.errors import MissingFileError, MissingStateError, ParameterError
+from somf.estimators.applying import coding, on_scale_of, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
     AlphaPer,
@@ -40,6 +41,7 @@ from somf.estimators.opening import (
     open_samples,
 )
 from somf.estimators.parameters import describe_parameters
+from somf.estimators.sparsity import warn_about_codes
 from somf.inference.coding import (
     CodedChunk,
     Coder,
@@ -53,6 +55,7 @@ from somf.inference.measurement import Measurement, measure
 from somf.inference.output import codes_into
 from somf.inference.shared_output import codes_on_ranks, edges_of_codes
 from somf.inference.stationarity import Gradient
+from somf.inference.variance import Variance
 from somf.kernels.host import to_host
 from somf.persistence import modelfile
 from somf.persistence.provenance import provenance_of
@@ -123,6 +126,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         init: InitialAtoms | Array = "samples",
         missing: MissingEntries = "error",
         center: Center = "none",
+        normalize: bool = False,
         positive_code: bool = False,
         positive_atoms: bool = False,
         code_tol: float = 1e-3,
@@ -156,6 +160,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self.init = init
         self.missing = missing
         self.center = center
+        self.normalize = normalize
         self.positive_code = positive_code
         self.positive_atoms = positive_atoms
         self.code_tol = code_tol
@@ -239,6 +244,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         )
         adopt_features(self, X, source)
         self._adopt(learned.config, learned.state, learned.history)
+        if isinstance(self.alpha, Real) and communicator.size == 1:
+            warn_about_codes(learned, source)
         self.provenance_ = provenance_of(source.files)
         self._adopt_geometry(geometry_of(source))
         return self
@@ -447,7 +454,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             does not count: atoms are added one by one, up to this number for a sample.
         max_error : float, optional
             No more atoms are added once ‖x − Dα‖ is not larger, such as 1.1 σ √p for samples with
-            noise of standard deviation σ.
+            noise of standard deviation σ. With `normalize`, x is the sample of unit norm.
         weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
                 optional
             How much each entry of X counts; see `fit`.
@@ -466,21 +473,20 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             array that it is.
         """
         source = self._source(X, weights)
-        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
-        if pursuit is not None and self._config().penalty.positive:
-            rule = "not be given, nor max_error, for non-negative codes"
-            raise ParameterError("max_atoms", rule, max_atoms)
+        pursuit = self._pursuit(max_atoms, max_error)
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
         own = np.arange(*edges[communicator.rank : communicator.rank + 2])
+        if isinstance(source, NormalizedSource):
+            source.remember_norms()
         with (
             communicator.reporting(),
             self._coding(source, CODE_TOL, own, for_user=True, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
-            for chunk in chunks:
-                codes.append(to_host(chunk.code))
+            for code in on_scale_of(source, chunks, own):
+                codes.append(code)
         return codes.rows
 
     def impute(self, X: Any, out: Any = None, *, weights: Any = None) -> Any:
@@ -588,6 +594,34 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return -self.objective(X)
 
+    def explained_variance(
+        self, X: Any, *, weights: Any = None, max_atoms: int | None = None
+    ) -> float:
+        """Return one less Σ‖x − Dα‖² / Σ‖x − x̄‖², with the codes of `transform`.
+
+        1 is perfect, and the mean x̄ as the reconstruction of all samples has 0. The score for a
+        search over `alpha` is this with `max_atoms` (see `somf.scoring.ExplainedVariance`).
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix, path or Source of shape (n_samples, n_features)
+        weights : optional
+            How much each entry of X counts; see `fit`.
+        max_atoms : int, optional
+            Atoms that each sample may use, chosen by orthogonal matching pursuit; see `transform`.
+
+        Returns
+        -------
+        explained_variance : float
+        """
+        source = self._source(X, weights)
+        pursuit = self._pursuit(max_atoms, None)
+        with self._coding(source, CODE_TOL, for_user=True, pursuit=pursuit) as (coder, chunks):
+            variance = Variance(coder)
+            for chunk in chunks:
+                variance.add(chunk)
+        return variance.explained
+
     def stationarity_gap(
         self,
         X: Any,
@@ -650,8 +684,16 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             config = self._config()
             return measure(coder, chunks, config.ball, with_gap, config.transform_penalty)
 
+    def _pursuit(self, max_atoms: Any, max_error: Any) -> Pursuit | None:
+        """Return how codes are pursued, if they are; see `transform`."""
+        pursuit = check_pursuit(max_atoms, max_error, len(self.components_))
+        if pursuit is not None and self._config().penalty.positive:
+            rule = "not be given, nor max_error, for non-negative codes"
+            raise ParameterError("max_atoms", rule, max_atoms)
+        return pursuit
+
     def _opened(self, X: Any, weights: Any = None) -> tuple[Source, Any]:
-        return open_samples(X, weights, self.missing, self.center)
+        return open_samples(X, weights, self.missing, self.center, self.normalize)
 
     def _source(self, X: Any, weights: Any = None) -> Source:
         """Return samples for a fitted model as a source, their features checked."""
@@ -735,6 +777,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             raise ParameterError("center", "be that of the fit, to save it", self.center)
         if state:
             self._check_can_continue(self._config().for_features(self.n_features_in_))
+        folder = os.path.dirname(os.path.abspath(path))
+        if not os.path.isdir(folder):
+            raise MissingFileError(
+                f"There is no folder {folder!r} to save {os.fspath(path)!r} in. Create it first."
+            )
         modelfile.save(
             path,
             modelfile.Model(

@@ -65,6 +65,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
     p = params
     _check_seed(p)
     _check_center(p)
+    _check_normalize(p)
     return TrainingConfig(
         n_components=_integer(p, "n_components", 1),
         penalty=CodePenalty(
@@ -245,6 +246,12 @@ def _check_center(params: Mapping[str, Any]) -> None:
         raise ParameterError(
             "center", "be 'none' where codes and atoms are not negative", params["center"]
         )
+
+
+def _check_normalize(params: Mapping[str, Any]) -> None:
+    if _boolean(params, "normalize") and (params["missing"], params["center"]) != ("error", "none"):
+        rule = "be False where entries are unknown, or offsets are subtracted"
+        raise ParameterError("normalize", rule, True, "Scale the rows of X before.")
 
 
 def _check_seed(params: Mapping[str, Any]) -> None:

@@ -8,11 +8,14 @@ from sklearn.utils.validation import validate_data
 
 from somf.data import ImagePatches, ObservedSource, Source, as_source
 from somf.data.sources.frames import is_frame
+from somf.data.sources.normalized import NormalizedSource
 from somf.errors import DataError, ParameterError
 from somf.training.config import TrainingConfig
 
 
-def open_samples(X: Any, weights: Any, missing: str, center: str) -> tuple[Source, Any]:
+def open_samples(
+    X: Any, weights: Any, missing: str, center: str, normalize: bool = False
+) -> tuple[Source, Any]:
     """Return the source of X, and X itself if scikit-learn can check it: a path has no shape.
 
     If entries may be unknown, or have weights, the source tells so.
@@ -23,6 +26,7 @@ def open_samples(X: Any, weights: Any, missing: str, center: str) -> tuple[Sourc
     weights : None, or likewise
         How much each entry counts.
     missing, center : str
+    normalize : bool
         The parameters of the estimator.
     """
     source = as_source(X)
@@ -34,7 +38,10 @@ def open_samples(X: Any, weights: Any, missing: str, center: str) -> tuple[Sourc
     if missing != "error" or center != "none" or weights is not None:
         of_entries = None if weights is None else as_source(weights)
         source = ObservedSource(source, missing, of_entries)
-    return source, checked
+    if normalize and isinstance(source, ObservedSource):
+        rule = "be False where entries are unknown or have weights, or offsets are subtracted"
+        raise ParameterError("normalize", rule, normalize, "Scale the rows of X before.")
+    return NormalizedSource(source) if normalize else source, checked
 
 
 def for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
@@ -69,13 +76,20 @@ def adopt_features(estimator: Any, X: Any, source: Source) -> None:
 
 def check_features(estimator: Any, X: Any) -> None:
     """Raise ValueError unless X has the features of the fit, in number and, if known, in name."""
+    wanted = estimator.n_features_in_
+    if X.shape[0] == wanted != X.shape[1]:
+        raise DataError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {wanted} "
+            "features as input. X has as many rows: is it transposed? Pass X.T, or open the file "
+            "with somf.data.open_source(path, transposed=True)."
+        )
     if not isinstance(X, Source):
         validate_data(estimator, X, reset=False, skip_check_array=True)
         return
-    if X.shape[1] != estimator.n_features_in_:
+    if X.shape[1] != wanted:
         raise DataError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
+            f"{wanted} features as input."
         )
     expected = getattr(estimator, "feature_names_in_", None)
     if expected is None or X.feature_names is None:
@@ -90,5 +104,5 @@ def check_features(estimator: Any, X: Any) -> None:
 
 def geometry_of(source: Source) -> dict[str, Any] | None:
     """Return how samples were cut out of an image, if they were."""
-    source = source.source if isinstance(source, ObservedSource) else source
+    source = source.source if isinstance(source, ObservedSource | NormalizedSource) else source
     return source.geometry if isinstance(source, ImagePatches) else None

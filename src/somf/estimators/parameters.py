@@ -5,9 +5,13 @@ there. `describe_parameters` adds all others of its signature, with their defaul
 reference and the options of the command have them too.
 """
 
+import difflib
+import functools
 import inspect
 import re
 from typing import Any, TypeVar
+
+from somf.errors import UnknownParameterError
 
 PARAMETERS = """\
 n_components : int
@@ -60,12 +64,13 @@ surrogate : {"online", "incremental"}
     codes fit into memory; converges to a much smaller stationarity gap).
 learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
-    `fit` the average remembers 8,192 samples or half an epoch at most: codes on the bad atoms
-    of the beginning are forgotten. It remembers more when the objective stops improving.
+    `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
+    bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
 batch_size : int or "auto"
-    Samples per iteration. ``"auto"`` is twice the number of atoms, from 16 to 256 (from 256 to
-    1,024 on a GPU), with at least ten iterations in an epoch. Where only a part of the entries
-    is known (see `missing`), it is larger, so that a minibatch has twice as many known ones.
+    Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
+    fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
+    epoch. Where only a part of the entries is known (see `missing`), it is
+    larger, so that a minibatch has twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float
@@ -90,6 +95,11 @@ center : {"none", "both"}
     are found in three passes over the data before the fit (by `partial_fit`, on the samples of
     its first call), those of a sample from its own entries; both are shrunk like averages with
     ten more entries of offset zero. Not for non-negative problems.
+normalize : bool
+    Whether samples are scaled to unit norm before codes are computed, so that one λ suits samples
+    of any scale. `transform` multiplies codes by the norms, so that `inverse_transform` returns
+    samples on the scale of X; `objective`, `measure` and all that `fit` does is about samples of
+    unit norm. Not with unknown or weighted entries, or offsets.
 positive_code : bool
     Whether codes must be non-negative.
 positive_atoms : bool
@@ -176,6 +186,7 @@ def describe_parameters(estimator: Class) -> Class:
     estimator : type
         The same class.
     """
+    _name_in_errors(estimator)
     if estimator.__doc__ is None:  # python -OO removes docstrings
         return estimator
     doc, _, examples = inspect.cleandoc(estimator.__doc__).partition("\n\nExamples\n--------\n")
@@ -193,6 +204,22 @@ def describe_parameters(estimator: Class) -> Class:
     parts = [f"{title}\n{'-' * len(title)}\n{text}" for title, text in sections.items()]
     estimator.__doc__ = "\n\n".join([summary, *parts]) + "\n"
     return estimator
+
+
+def _name_in_errors(estimator: type) -> None:
+    """Let an error about a parameter that is unknown name the class, and the nearest parameter."""
+    initialise: Any = estimator.__init__  # type: ignore[misc] # that of this class
+    known = list(inspect.signature(initialise).parameters)[1:]
+
+    @functools.wraps(initialise)
+    def initialise_with_known(self: Any, *args: Any, **params: Any) -> None:
+        for name in params.keys() - set(known):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise UnknownParameterError(type(self).__name__, name, hint)
+        initialise(self, *args, **params)
+
+    setattr(estimator, "__init__", initialise_with_known)  # noqa: B010 (mypy forbids assignment)
 
 
 def _entries(section: str) -> dict[str, tuple[str, str]]:

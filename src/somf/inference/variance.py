@@ -1,6 +1,7 @@
 """How much of the variation between samples their reconstructions have."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,7 +24,9 @@ class Variance:
 
     def __init__(self, coder: Coder) -> None:
         self.kernels, self.D = coder.kernels, coder.D
-        self.penalty, self.rows = coder.penalty, coder.rows
+        has_penalty = coder.pursuit is None
+        self.penalty = coder.penalty if has_penalty else replace(coder.penalty, alpha=0.0)
+        self.rows = coder.rows
         self.sq_error, self.sq_norm = 0.0, 0.0
         self.sums = np.zeros(len(coder.D))
         self.weights = np.zeros(len(coder.D))

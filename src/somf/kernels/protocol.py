@@ -449,7 +449,7 @@ def smallest_curvature(C: Array) -> float:
     itself once Cⱼⱼ < ε² max C. Below the smallest normal number, 1 / Cⱼⱼ may overflow.
     """
     eps, tiny = _precision(C.dtype)
-    return max(eps**2 * float(np.diagonal(C).max(initial=0.0)), tiny)
+    return max(eps**2 * float(C.diagonal().max()), tiny)
 
 
 def smallest_curvatures(C: Array, E: Array) -> Array:

@@ -35,6 +35,9 @@ LONGEST_CURVE = 256
 N_FEATURES_NAMED = 8
 """How many features of largest weight are listed for an atom."""
 
+N_IN_TITLE = 5
+"""How many of them are shown without enlarging the atom."""
+
 LONGEST_NAME = 60
 """The largest number of characters of the name of a feature."""
 
@@ -68,7 +71,7 @@ def atom_list(
             largest = _largest(components[j], names)
             known["features"] = json.dumps(largest)
             if names is not None:
-                title = f"<em>{escape(', '.join(name for name, _ in largest[:3]))}</em>"
+                title = f"<em>{escape(', '.join(name for name, _ in largest[:N_IN_TITLE]))}</em>"
         data = " ".join(f'data-{key}="{escape(str(value))}"' for key, value in known.items())
         unused = ' class="unused"' if known.get("usage") == 0 else ""
         parts.append(

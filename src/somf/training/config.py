@@ -12,7 +12,8 @@ from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
 
 SAMPLES_PER_ATOM = 2
-"""Samples of a minibatch for every atom, where `batch_size` is "auto"."""
+"""Samples of a minibatch for every atom, or for every feature if these are fewer, where
+`batch_size` is "auto"."""
 
 BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
 """The smallest and the largest batch size by device; a GPU is idle with small ones."""
@@ -104,9 +105,10 @@ class TrainingConfig(Config):
 
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
-        ones learn later from what they have seen. Where only a part of the entries is known, the
-        update is more expensive, and so there are more samples: with twice as many known entries as
-        there would be otherwise.
+        ones learn later from what they have seen. With fewer features than atoms the update is
+        cheap, and minibatches are smaller. Where only a part of the entries is known, the update is
+        more expensive, and so there are more samples: with twice as many known entries as there
+        would be otherwise.
 
         Parameters
         ----------
@@ -119,7 +121,7 @@ class TrainingConfig(Config):
         if self.batch_size > 0:
             return self
         least, most = BATCH_SIZES[self.device]
-        size = min(max(SAMPLES_PER_ATOM * self.n_components, least), most)
+        size = min(max(SAMPLES_PER_ATOM * min(self.n_components, n_features), least), most)
         size *= 2 if known_share < 1 else 1
         size = round(size / max(known_share, size / LARGEST_BATCH))
         per_sample = max(n_features, self.n_components**2 if self.has_weights else 0)

@@ -18,8 +18,11 @@ from somf.training.config import TrainingConfig
 
 logger = logging.getLogger("somf")
 
-FIRST_WINDOW = 8192.0
-"""Samples that the surrogate remembers at first."""
+WINDOW_PER_ATOM = 100.0
+"""Samples that the surrogate remembers at first, for every atom: each is learned from its share."""
+
+LEAST_WINDOW = 500.0
+"""Samples that it remembers at first, at least."""
 
 SHARE_OF_EPOCH = 0.5
 """Share of an epoch that it remembers at most: by then the code of a sample is about to be new."""
@@ -56,7 +59,8 @@ class Convergence:
         self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
         self.largest_window = max(SHARE_OF_EPOCH * n_samples, 1.0)
         is_auto = config.learning_rate == AUTO and config.surrogate == "online"
-        self.window = min(FIRST_WINDOW, self.largest_window) if is_auto else math.inf
+        first_window = max(WINDOW_PER_ATOM * config.n_components, LEAST_WINDOW)
+        self.window = min(first_window, self.largest_window) if is_auto else math.inf
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before

@@ -41,6 +41,10 @@ ATOM_POWER = 1.5
 LARGEST_STEP = 8.0
 """The largest factor by which λ changes at once: a density far off tells little about how far."""
 
+NEGLIGIBLE = 1e-4
+"""Entries of an atom below this fraction of its largest do not count: whether they are zero is a
+matter of rounding."""
+
 LARGEST_ALPHA = 10.0
 """The largest λ for atoms: even codes on an atom with one entry are then a twentieth of theirs."""
 
@@ -84,9 +88,9 @@ class AtomProbe:
         before : float
             The λ with which the atoms were learned.
         """
-        atoms = to_host(D)
-        self.density = np.count_nonzero(atoms) / atoms.size
-        factor = (self.density / self.target) ** ATOM_POWER
+        size = np.abs(to_host(D))
+        self.density = int(np.count_nonzero(size > NEGLIGIBLE * size.max(axis=0))) / size.size
+        factor: float = (self.density / self.target) ** ATOM_POWER
         alpha = before * min(max(factor, 1 / LARGEST_STEP), LARGEST_STEP)
         return min(alpha, LARGEST_ALPHA)
 
@@ -173,6 +177,11 @@ class CodeProbe:
                 break
         self.is_reached = low > bottom
         return low * unit
+
+    @property
+    def sq_norms(self) -> Array:
+        """‖x‖² of the samples, of shape (b,), on the host."""
+        return to_host(self.sq_norm)
 
     def _check_scale(self, top: float) -> None:
         """Raise ScaleError if squares of the samples are out of the range of the floating type."""

@@ -43,11 +43,14 @@ class Fit:
     state : State
         On the device of the configuration.
     history : dict of lists
+    last_code : ndarray of shape (b, k), or None
+        The codes of the last minibatch of this rank, on the host; None without one.
     """
 
     config: TrainingConfig
     state: State
     history: History
+    last_code: Array | None = None
 
 
 def fit(
@@ -161,7 +164,8 @@ def _fit(
                 communicator,
                 sample_weight,
             )
-        return Fit(config, state, loop.run())
+        history = loop.run()
+        return Fit(config, state, history, loop.solver.last_code)
 
 
 def _without_zeros(split: Split, sample_weight: Array, source: Source, rows: Rows) -> Split:

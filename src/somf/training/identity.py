@@ -39,7 +39,13 @@ MAY_DIFFER = {
 """Parameters that may be others when a fit is resumed."""
 
 
-ADDED_LATER = {"missing": "error", "center": "none", "atom_alpha": 0.0, "alpha_per": "sample"}
+ADDED_LATER = {
+    "missing": "error",
+    "center": "none",
+    "atom_alpha": 0.0,
+    "alpha_per": "sample",
+    "normalize": False,
+}
 """Parameters that older checkpoints do not have, with what they did."""
 
 

@@ -31,7 +31,7 @@ MANY_ROWS = 1024
 
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
-    usable = np.diagonal(C) > smallest_curvature(C)
+    usable = C.diagonal() > smallest_curvature(C)
     if ball.l1_ratio != 0.0 or ball.positive:
         update_panel(D, B, C, rows, usable, budget, ball)
         return

@@ -28,7 +28,7 @@ def update_part(
     D: Array, B: Array, C: Array, budget: Array, total: Callable[[Array], Array]
 ) -> None:
     """See `Kernels.update_part`."""
-    usable = np.diagonal(C) > smallest_curvature(C)
+    usable = C.diagonal() > smallest_curvature(C)
     q, k = len(D), len(C)
     blocks, width = split_atoms(k, ATOMS_PER_BLOCK)  # all parts must have the same blocks
     threads = threads_for(2.0 * q * width * (k + 4 * width))
