@@ -47,7 +47,7 @@ bench-paper: .venv/bench ## measure the paper's Figure 1 and its claims (half an
 	$(BIN)/python -m benchmarks.figure1 $(if $(SCENES),--scenes $(SCENES)) && $(BIN)/python -m benchmarks.complexity
 
 bench-data: .venv/bench ## measure what reading from a disk costs, and the terabyte
-	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.terabyte
+	$(BIN)/python -m benchmarks.io && $(BIN)/python -m benchmarks.kinds && $(BIN)/python -m benchmarks.terabyte
 
 bench-convergence: .venv/bench ## see what converges, and what reduction="auto" is worth
 	$(BIN)/python -m benchmarks.convergence && $(BIN)/python -m benchmarks.reduction

@@ -1,15 +1,17 @@
 """cNMF with the factorizations of scikit-learn and with those of somf, side by side.
 
     pip install '.[cnmf]'
-    python -m benchmarks.cnmf [--cells 50000] [--runs 20] [--programs 10 20]
+    python -m benchmarks.cnmf [--cells 50000] [--runs 20] [--programs 10 20] [--only-somf]
 
 Cells are resampled from the counts that ship with scanpy (see `benchmarks.datasets`). Both classes
 run the same pipeline with the same seeds, on one thread. The CPU time is that of `factorize`, after
 a small one that compiles. Silhouette and error are what cNMF's `k_selection_plot` shows: how well
-the spectra of all runs fall into clusters, and ‖X − usages spectra‖² of the consensus.
+the spectra of all runs fall into clusters, and ‖X − usages spectra‖² of the consensus. With
+`--only-somf`, the results of scikit-learn are kept.
 """
 
 import argparse
+import json
 import os
 import tempfile
 import warnings
@@ -77,9 +79,17 @@ def errors_of_runs(run: Any, k: int, n_runs: int) -> list[float]:
 
 
 def measure(
-    n_cells: int, n_runs: int, programs: Sequence[int]
+    n_cells: int, n_runs: int, programs: Sequence[int], known: dict[str, Any]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield numbers of programs, with what both libraries need and reach."""
+    """Yield numbers of programs, with what both libraries need and reach.
+
+    Parameters
+    ----------
+    n_cells, n_runs : int
+    programs : sequence of int
+    known : dict
+        Earlier results by the number of programs, whose peers are not measured again.
+    """
     import cnmf
 
     from somf.integrations.cnmf import cNMF
@@ -91,6 +101,9 @@ def measure(
         for k in programs:
             found: dict[str, Any] = {}
             for library, kind in (("somf", cNMF), ("scikit-learn", cnmf.cNMF)):
+                if library == "scikit-learn" and str(k) in known:
+                    found[library] = known[str(k)][library]
+                    continue
                 result = run_pipeline(kind, counts, k, n_runs)
                 found[library] = result
                 print(
@@ -108,11 +121,18 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--programs", type=int, nargs="+", default=[10, 20])
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/cnmf.json"))
+    parser.add_argument("--only-somf", action="store_true", help="keep the results of peers")
     options = parser.parse_args()
+    known = json.loads(options.output.read_text()) if options.only_somf else {"programs": {}}
+    if options.only_somf:
+        options.cells, options.runs = known["cells"], known["runs"]
     warnings.simplefilter("ignore")  # those of scanpy and cnmf
+    result: dict[str, Any] = {"cells": options.cells, "runs": options.runs, "programs": {}}
     with threadpool_limits(1):
-        found = measure(options.cells, options.runs, options.programs)
-    write_results(options.output, {"cells": options.cells, "runs": options.runs, "programs": found})
+        measured = measure(options.cells, options.runs, options.programs, known["programs"])
+        for k, found in measured:
+            result["programs"][k] = found
+            write_results(options.output, result)
 
 
 if __name__ == "__main__":

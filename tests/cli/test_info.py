@@ -1,5 +1,6 @@
 """`somf info` describes files."""
 
+import os
 import tracemalloc
 
 import numpy as np
@@ -44,6 +45,29 @@ def test_info_lists_what_a_file_of_matlab_holds(somf_command):
     scipy_io = pytest.importorskip("scipy.io")
     scipy_io.savemat("two.mat", {"a": np.ones((4, 4)), "b": np.ones((4, 4, 2))})
     assert somf_command.json("info two.mat")["rows"] == [{"dataset": "a"}, {"dataset": "b"}]
+
+
+def test_info_says_what_a_file_was_taken_for_whatever_its_name_is(somf_command):
+    np.save("rows.dat.npy", np.load("rows.npy"))
+    os.rename("rows.dat.npy", "rows.dat")
+    facts = somf_command.json("info rows.dat")
+    assert (facts["kind"], facts["samples"]) == ("NumPy", 300)
+    write_rows("csv")
+    facts = somf_command.json("info rows.csv")
+    assert (facts["kind"], facts["features"]) == ("tables of text", 24)
+    assert "x0, x1, x2" in facts["feature_names"]
+    write_rows("h5ad")
+    facts = somf_command.json("info cells.h5ad")
+    assert (facts["what"], facts["features"]) == ("a matrix", 24)
+    facts = somf_command.json("info cells.h5ad --dataset layers/scaled")
+    assert (facts["what"], facts["density"]) == ("a sparse matrix", 1)
+
+
+def test_info_refuses_a_file_of_no_known_kind_with_those_that_can_be_read(somf_command):
+    with open("letter.docx", "wb") as file:
+        file.write(b"Dear reader")
+    somf_command("info letter.docx", code=1)
+    assert "cannot read 'letter.docx'; readable are NumPy (.npy)" in somf_command.errors
 
 
 def test_info_names_the_flags_for_raw_numbers(somf_command):

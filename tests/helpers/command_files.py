@@ -33,7 +33,43 @@ def write_rows(kind):
     elif kind == "zarr":
         zarr = pytest.importorskip("zarr", reason="Zarr comes with the extra 'zarr'")
         zarr.save_array("rows.zarr", rows)
+    elif kind == "csv":
+        pytest.importorskip("pyarrow", reason="text comes with the extra 'arrow'")
+        np.savetxt("rows.csv", rows, delimiter=",", header=NAMES, comments="")
+    elif kind == "parquet":
+        pa = pytest.importorskip("pyarrow", reason="Parquet comes with the extra 'arrow'")
+        table = pa.table({f"x{i}": rows[:, i] for i in range(24)})
+        pytest.importorskip("pyarrow.parquet").write_table(table, "rows.parquet")
+    elif kind == "mat":
+        pytest.importorskip("scipy.io").savemat("rows.mat", {"rows": rows})
+    elif kind == "mtx":
+        pytest.importorskip("scipy.io").mmwrite("columns.mtx", sp.coo_array(rows.T))
+    elif kind == "h5ad":
+        write_h5ad(rows)
+    elif kind == "nii":
+        nibabel = pytest.importorskip("nibabel", reason="NIfTI comes with the extra 'nifti'")
+        image = rows.T.reshape(4, 3, 2, 300, order="F")
+        nibabel.save(nibabel.Nifti1Image(image, np.eye(4)), "rows.nii.gz")
     return MATRICES[kind]
+
+
+def write_h5ad(rows):
+    """Write the matrix as an AnnData object with a sparse layer."""
+    h5py = pytest.importorskip("h5py", reason="AnnData comes with the extra 'hdf5'")
+    X = sp.csr_array(rows)
+    with h5py.File("cells.h5ad", "w") as file:
+        file.attrs["encoding-type"] = "anndata"
+        file["X"] = np.ones_like(rows)
+        layer = file.create_group("layers/scaled")
+        layer.attrs.update({"encoding-type": "csr_matrix", "shape": X.shape})
+        for name in ("data", "indices", "indptr"):
+            layer[name] = getattr(X, name)
+        file["var/_index"] = NAMES.split(",")
+        file.create_group("obs")
+
+
+NAMES = ",".join(f"x{i}" for i in range(24))
+"""Names of features."""
 
 
 MATRICES = {
@@ -45,6 +81,12 @@ MATRICES = {
     "transposed": "columns.npy --transposed",
     "hdf5": "rows.h5 --dataset rows",
     "zarr": "rows.zarr",
+    "csv": "rows.csv",
+    "parquet": "rows.parquet",
+    "mat": "rows.mat",
+    "mtx": "columns.mtx --transposed",
+    "h5ad": "cells.h5ad --dataset layers/scaled",
+    "nii": "rows.nii.gz",
 }
 """Arguments that open the matrix, by the kind of its file."""
 

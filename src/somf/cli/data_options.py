@@ -43,7 +43,8 @@ class DataOptions:
 
 dataset_option = click.option(
     "--dataset",
-    help="Name of the matrix or image in an HDF5, Zarr or .mat file; needed if there are several.",
+    help="Name of the matrix or image in an HDF5, Zarr, NetCDF, .mat or .npz file; needed if there "
+    "are several.",
 )
 """The option --dataset."""
 

@@ -32,6 +32,19 @@ def write_feather(path, X, **options):
     return path
 
 
+@pytest.fixture
+def in_chunks(monkeypatch):
+    monkeypatch.setattr("somf.data.formats.arrow.SMALL_TABLE", 0)
+
+
+class TestSmallParquetFile(SourceContract):
+    def make(self, folder):
+        source = as_source(write_parquet(folder / "X.parquet", matrix(), row_group_size=5))
+        assert source.is_in_memory
+        return source, matrix()
+
+
+@pytest.mark.usefixtures("in_chunks")
 class TestParquetFile(SourceContract):
     def make(self, folder):
         X = matrix().astype(np.float32)
@@ -61,6 +74,7 @@ class TestTransposedParquetFile(SourceContract):
         return open_source(folder / "X.parquet", transposed=True), matrix()
 
 
+@pytest.mark.usefixtures("in_chunks")
 class TestFeatherFile(SourceContract):
     def make(self, folder):
         source = as_source(write_feather(folder / "X.feather", matrix(), chunksize=4))
@@ -134,7 +148,7 @@ def test_a_truncated_or_foreign_file_of_columns_is_named(tmp_path, write):
 
 
 @pytest.mark.parametrize("write", [write_parquet, write_feather])
-def test_damaged_files_of_columns_give_errors_of_somf_or_numbers(tmp_path, write):
+def test_damaged_files_of_columns_give_errors_of_somf_or_numbers(tmp_path, write, in_chunks):
     path = write(tmp_path / "X", np.random.default_rng(0).random((40, 7)))
     content, rng = path.read_bytes(), np.random.default_rng(1)
     n_errors = 0

@@ -34,7 +34,7 @@ class TestMtxFileOf10x(SourceContract):
     @pytest.fixture(autouse=True)
     def small_memory(self, monkeypatch):
         monkeypatch.setattr("somf.scratch.SCRATCH_BYTES", 100)
-        monkeypatch.setattr("somf.data.formats.matrix_market.BLOCK_ENTRIES", 10)
+        monkeypatch.setattr("somf.data.formats.matrix_market.BLOCK_BYTES", 100)
         monkeypatch.setattr("somf.data.sources.compressed_rows.RUN_BYTES", 150)
 
     def make(self, folder):
@@ -79,7 +79,7 @@ def test_ways_to_write_a_matrix_are_recognised(tmp_path, content, expected):
         (HEAD + "2 2 1\n1 1 5\n2 2 5\n", "goes on after its last entry"),
         (HEAD + "2 2 1\n3 1 5\n", "is not a Matrix Market file, or is damaged"),
         (HEAD + "2 2 1\n1 1 x\n", "is not a Matrix Market file, or is damaged"),
-        (HEAD + "2 2 1\n1 1 " + "5" * 5000, "a line is too long"),
+        (HEAD + "%" + "x" * 5000, "a line is too long"),
         (HEAD + "2 2 1000000000000\n1 1 5\n", "promises 4,000,000,000,000 bytes"),
         (HEAD + "2 1000000000000 1\n1 1 5\n", "promises 8,000,000,000,000 bytes"),
         (HEAD + "-2 2 1\n1 1 5\n", "must declare the number of rows"),

@@ -20,6 +20,9 @@ from somf.typing import Array
 
 logger = logging.getLogger("somf")
 
+SMALL_TABLE = 2**28
+"""Bytes of a table that is unpacked into memory: the buffer of its chunks would take as much."""
+
 PURPOSE = "A table of columns"
 """What needs pyarrow."""
 
@@ -39,12 +42,13 @@ def parquet_source(path: str, transposed: bool) -> Source:
         columns = feature_columns(path, file.schema_arrow)
         metadata = file.metadata
         lengths = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
-        names = [file.schema_arrow.names[i] for i in columns]
+        schema = file.schema_arrow
 
         def read(number: int) -> Any:
-            return file.read_row_group(number, columns=names, use_threads=False)
+            table = file.read_row_group(number, use_threads=False)
+            return table if len(columns) == table.num_columns else table.select(columns)
 
-        table = StoredTable(file.schema_arrow, columns, lengths, read)
+        table = StoredTable(schema, columns, lengths, read)
         return _table_source(path, table, transposed)
 
 
@@ -116,8 +120,9 @@ class StoredTable:
     ) -> None:
         if min(lengths, default=0) < 0:
             raise ValueError("it declares a negative number of rows")
-        self.names = [schema.names[i] for i in columns]
-        self.dtype = np.result_type(*(_floating(schema.types[i]) for i in columns))
+        names, types = schema.names, schema.types  # pyarrow makes a new list for every access
+        self.names = [names[i] for i in columns]
+        self.dtype = np.result_type(*{_floating(types[i]) for i in columns})
         self.shape = (sum(lengths), len(columns))
         self.chunks = (tuple(lengths), (len(columns),))
         self._edges = np.cumsum([0, *lengths])
@@ -145,13 +150,18 @@ class StoredTable:
 
 
 def _table_source(path: str, table: StoredTable, transposed: bool) -> Source:
-    """Return a table as a source; blocks that are too large to be shuffled are unpacked once."""
+    """Return a table as a source.
+
+    It is unpacked once if it is small, or if its blocks are too large to be shuffled: columns take
+    several times as long to read as rows.
+    """
     row_bytes = table.shape[1] * table.dtype.itemsize
     n_bytes = table.shape[0] * row_bytes
     if n_bytes > SMALL:
         check_claim(path, n_bytes, os.path.getsize(path))
     largest = max(table.chunks[0], default=0)
-    if not transposed and largest * row_bytes <= LARGEST_CHUNK:
+    is_read_once = transposed or n_bytes <= SMALL_TABLE or largest * row_bytes > LARGEST_CHUNK
+    if not is_read_once:
         source: Source = SlicedSource(table, path=path)
         source.feature_names = table.names
         return source
@@ -176,18 +186,19 @@ def feature_columns(path: str, schema: Any) -> list[int]:
     types = import_optional("pyarrow.types", "arrow", PURPOSE)
     described = (schema.pandas_metadata or {}).get("index_columns", [])
     index = {name for name in described if isinstance(name, str)}
-    columns = [i for i, name in enumerate(schema.names) if name not in index]
+    names, kinds = schema.names, schema.types  # pyarrow makes a new list for every access
+    columns = [i for i, name in enumerate(names) if name not in index]
     for i in columns:
-        kind = schema.types[i]
+        kind = kinds[i]
         is_number = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
         if not is_number:
             raise DamagedFileError(
-                f"Column {schema.names[i]!r} of {path!r} must hold real numbers, got {kind}. Leave "
+                f"Column {names[i]!r} of {path!r} must hold real numbers, got {kind}. Leave "
                 "it out of the file."
             )
     if not columns:
         raise DamagedFileError(f"{path!r} must have columns of numbers, got none.")
-    if len(columns) < len(schema.names):
+    if len(columns) < len(names):
         logger.info("%s: the index %s is not used as a feature", path, ", ".join(sorted(index)))
     return columns
 
@@ -217,7 +228,7 @@ def matrix_of(table: Any, dtype: np.dtype[Any]) -> Array:
     kind = pa.from_numpy_dtype(dtype)
     # Names may repeat, which a cast by name would not allow.
     fields = [pa.field(str(i), kind) for i in range(table.num_columns)]
-    columns = [column.cast(kind, safe=False) for column in table.columns]
+    columns = [c if c.type == kind else c.cast(kind, safe=False) for c in table.columns]
     batches = pa.Table.from_arrays(columns, schema=pa.schema(fields)).combine_chunks().to_batches()
     if not batches:
         return np.empty((0, table.num_columns), dtype)

@@ -5,14 +5,13 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 
 from somf.data.formats.checks import MAX_EXPANSION, check_claim, guarded
-from somf.data.formats.sparse_conversion import BLOCK_ENTRIES, Entries, converted_to_rows
+from somf.data.formats.sparse_conversion import Entries, converted_to_rows
 from somf.data.formats.streams import open_bounded
 from somf.data.source import Source
 from somf.data.sources.sliced import dtype_of
@@ -20,6 +19,9 @@ from somf.errors import DamagedFileError
 
 MOST_IN_A_LINE = 2**12
 """Characters of a line, at most."""
+
+BLOCK_BYTES = 2**24
+"""Bytes of text that are converted at once."""
 
 LEAST_IN_A_LINE = 4
 """Characters of an entry, at least: a row, a space, a column, and the end of the line."""
@@ -109,15 +111,23 @@ def _blocks_of(file: BinaryIO, banner: Banner) -> Iterator[sp.coo_array]:
     from scipy.io import mmread
 
     left = banner.n_entries
-    lines = (line for line in iter(partial(_line, file), b"") if line.strip())
-    while left:
-        block = list(islice(lines, min(left, BLOCK_ENTRIES)))
-        if not block:
-            raise ValueError(f"it ends before the last {left:,} of its entries")
-        left -= len(block)
-        head = b"%d %d %d\n" % (*banner.shape, len(block))
-        if not block[-1].endswith(b"\n"):
-            block[-1] += b"\n"
-        yield mmread(io.BytesIO(b"".join([banner.first_line, head, *block])), spmatrix=False)
-    if next(lines, None) is not None:
-        raise ValueError("it goes on after its last entry")
+    while block := file.read(BLOCK_BYTES):
+        block = _without_empty_lines(block + _line(file))
+        n_lines = block.count(b"\n")
+        left -= n_lines
+        if left < 0:
+            raise ValueError("it goes on after its last entry")
+        if n_lines:
+            head = b"%d %d %d\n" % (*banner.shape, n_lines)
+            yield mmread(io.BytesIO(banner.first_line + head + block), spmatrix=False)
+    if left:
+        raise ValueError(f"it ends before the last {left:,} of its entries")
+
+
+def _without_empty_lines(block: bytes) -> bytes:
+    """Return lines that all end, none of which is empty: so that their ends count the entries."""
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    if b"\n\n" in block or b"\r" in block or block.startswith(b"\n"):
+        block = b"".join(line + b"\n" for line in block.splitlines() if line.strip())
+    return block

@@ -8,6 +8,7 @@ from typing import Any
 from somf.data.checks import check_not_empty, check_real
 from somf.data.formats.arrow import arrow_source, parquet_source
 from somf.data.formats.checks import check_dimensions
+from somf.data.formats.coordinates import zarr_coordinates
 from somf.data.formats.hdf5 import hdf5_is_anndata, hdf5_source
 from somf.data.formats.kinds import (
     Kind,
@@ -27,6 +28,7 @@ from somf.data.formats.text import text_source
 from somf.data.formats.zarr import zarr_is_anndata, zarr_source
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.sliced import SlicedSource
 from somf.errors import DamagedFileError, DataError, FileRequestError, UnknownKindError
 from somf.typing import Array
 
@@ -137,6 +139,14 @@ def _npy(request: Request) -> Source:
     return ArraySource(X.T if request.transposed else X)
 
 
+def _zarr(request: Request) -> Source:
+    source = zarr_source(request.path, request.dataset, request.transposed)
+    if isinstance(source, SlicedSource) and source.X.path and source.feature_names is None:
+        source.channels = zarr_coordinates(source.X, 0 if request.transposed else 1)
+        source.feature_names = None if source.channels is None else source.channels.texts
+    return source
+
+
 READERS: dict[Kind, Callable[[Request], Source]] = {
     Kind.NPY: _npy,
     Kind.NPZ: lambda r: npz_source(r.path, r.dataset, r.transposed),
@@ -144,7 +154,7 @@ READERS: dict[Kind, Callable[[Request], Source]] = {
     Kind.PARQUET: lambda r: parquet_source(r.path, r.transposed),
     Kind.ARROW: lambda r: arrow_source(r.path, r.transposed),
     Kind.HDF5: lambda r: hdf5_source(r.path, r.dataset, r.transposed, r.allow_external),
-    Kind.ZARR: lambda r: zarr_source(r.path, r.dataset, r.transposed),
+    Kind.ZARR: _zarr,
     Kind.NETCDF: lambda r: netcdf3_source(r.path, r.dataset, r.transposed),
     Kind.MATLAB: lambda r: matlab_source(r.path, r.dataset, r.transposed),
     Kind.MATLAB_73: lambda r: matlab_73_source(r.path, r.dataset, r.transposed, r.allow_external),
