@@ -188,6 +188,7 @@ def _codes(
 ) -> Any:
     """Return the codes of patches: by the penalty, or by a pursuit up to the noise."""
     if sigmas is not None:
+        model.set_params(normalize=False)  # the noise is that of patches as they are
         parts = []
         for sigma, start, stop in zip(sigmas, source.starts, source.starts[1:], strict=False):
             own = SelectedSource(source, np.arange(start, stop))

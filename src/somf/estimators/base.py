@@ -471,7 +471,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             does not count: atoms are added one by one, up to this number for a sample.
         max_error : float, optional
             No more atoms are added once ‖x − Dα‖ is not larger, such as 1.1 σ √p for samples with
-            noise of standard deviation σ.
+            noise of standard deviation σ. With `normalize`, x is the sample of unit norm.
         weights : array-like, sparse matrix, path or Source of shape (n_samples, n_features), \
                 optional
             How much each entry of X counts; see `fit`.
