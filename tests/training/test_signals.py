@@ -314,13 +314,28 @@ def test_handlers_of_the_caller_are_called_and_restored(toy, tmp_path):
     assert model.n_samples_seen_ == 300
 
 
-def test_handlers_are_left_alone_without_a_checkpoint_and_in_other_threads(toy, tmp_path):
+def test_ctrl_c_without_a_checkpoint_keeps_what_was_learned(toy, tmp_path):
+    def press(progress):
+        if progress.n_iter == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    model = DictionaryLearning(4, batch_size=20, callbacks=press, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(toy)
+    assert model.n_iter_ == 3
+    part = DictionaryLearning(4, batch_size=20, callbacks=lambda p: p.n_iter == 3, random_state=0)
+    np.testing.assert_array_equal(model.components_, part.fit(toy).components_)
+    model.set_params(callbacks=()).save(tmp_path / "partial.somf", state=True)
+    assert somf.load(tmp_path / "partial.somf").partial_fit(toy).n_samples_seen_ > 300
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_handlers_are_left_alone_in_other_threads(toy, tmp_path):
     seen = []
 
     def look(_):
         seen.append(signal.getsignal(signal.SIGINT))
 
-    DictionaryLearning(4, callbacks=look).fit(toy)
     model = DictionaryLearning(4, callbacks=look, checkpoint=tmp_path / "c")
     thread = threading.Thread(target=model.fit, args=(toy,))
     thread.start()

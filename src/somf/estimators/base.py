@@ -215,6 +215,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         Returns
         -------
         self : object
+
+        Notes
+        -----
+        After Ctrl-C without a `checkpoint`, the model keeps what it has learned until the end of
+        the iteration; a second Ctrl-C ends the fit at once, and the model stays what it was.
         """
         config = self._requested_config()
         source, X = self._opened(X, weights)
@@ -239,15 +244,27 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         config = for_source(config, source)
         seed, names = self._draw_seed(), getattr(named, "feature_names_in_", None)
         identify = partial(self._identity, source, validation, seed, names, sample_weight)
+
+        def adopt(learned: fitting.Fit) -> None:
+            adopt_features(self, X, source)
+            self._adopt(learned.config, learned.state, learned.history)
+            self.provenance_ = provenance_of(source.files)
+            self._adopt_geometry(geometry_of(source))
+
         learned = fitting.fit(
-            config, source, validation, seed, identify, communicator, own_rows, sample_weight
+            config,
+            source,
+            validation,
+            seed,
+            identify,
+            communicator,
+            own_rows,
+            sample_weight,
+            keep=adopt,
         )
-        adopt_features(self, X, source)
-        self._adopt(learned.config, learned.state, learned.history)
+        adopt(learned)
         if isinstance(self.alpha, Real) and communicator.size == 1:
             warn_about_codes(learned, source)
-        self.provenance_ = provenance_of(source.files)
-        self._adopt_geometry(geometry_of(source))
         return self
 
     def _communicator(self, ranks: str) -> Communicator:

@@ -62,6 +62,7 @@ def fit(
     communicator: Communicator = ALONE,
     own_rows: bool = False,
     sample_weight: Array | None = None,
+    keep: Callable[[Fit], None] | None = None,
 ) -> Fit:
     """Learn a dictionary in some epochs over a source, or resume from a checkpoint.
 
@@ -81,6 +82,8 @@ def fit(
         Whether every rank has a source of its own, rather than all of them the same.
     sample_weight : ndarray of shape (n,), optional
         How much each row of the source counts.
+    keep : callable, optional
+        Called with what was learned until Ctrl-C ends a fit without a checkpoint.
     """
     if config.has_weights and communicator.size > 1:
         raise DataError(
@@ -92,10 +95,22 @@ def fit(
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:
-        guard = SignalGuard()
-        return _fit(
-            config, source, rows, validation, seed, None, guard, communicator, sample_weight
-        )
+        # Several ranks would have to agree on the iteration after which they end.
+        is_alone = communicator.size == 1
+        guard = SignalGuard(*([signal.SIGINT] if is_alone else []), second_is_immediate=True)
+        with guard:
+            return _fit(
+                config,
+                source,
+                rows,
+                validation,
+                seed,
+                None,
+                guard,
+                communicator,
+                sample_weight,
+                keep,
+            )
     manager = CheckpointManager(config.checkpoint, identify, communicator)
     guard = SignalGuard(
         signal.SIGINT, signal.SIGTERM, second_is_immediate=True, announce=manager.announce
@@ -116,6 +131,7 @@ def _fit(
     guard: SignalGuard,
     communicator: Communicator,
     sample_weight: Array | None,
+    keep: Callable[[Fit], None] | None = None,
 ) -> Fit:
     with ExitStack() as stack:
         stack.enter_context(prompt_signals())
@@ -164,7 +180,12 @@ def _fit(
                 communicator,
                 sample_weight,
             )
-        history = loop.run()
+        try:
+            history = loop.run()
+        except KeyboardInterrupt:
+            if keep is not None and loop.is_between_steps and state.n_iter > 0:
+                keep(Fit(config, state, progress.history))
+            raise
         return Fit(config, state, history, loop.solver.last_code)
 
 

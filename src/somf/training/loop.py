@@ -113,6 +113,7 @@ class Loop:
         # Records without a measurement cost nothing.
         self.records_early = config.record_every is None and validation is None
         self.start = perf_counter() - progress.wall_seconds
+        self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned = config.n_epochs * n
         if state.n_samples_seen > progress.n_samples_planned:
@@ -135,7 +136,9 @@ class Loop:
         while not self._run_until_signal():
             if self.manager is not None and not self.manager.has_written(self.state, self.progress):
                 self._write_checkpoint()
+            self.is_between_steps = True
             self.guard.deliver()  # returns if the program has a handler that does
+            self.is_between_steps = False
             self.communicator.any(False)  # ranks without a signal go on if those with one do
         return self.progress.history
 
