@@ -39,7 +39,7 @@ def simulate(
     n_networks: int = 12,
     scans: tuple[int, int] = (60, 90),
     resolution: int = 6,
-    noise: float = 2.0,
+    noise: float = 1.0,
     ending: str = ".nii.gz",
     seed: int = 0,
 ) -> Simulation:
