@@ -37,7 +37,7 @@ import numpy as np
 import somf
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 X = np.random.default_rng(0).standard_normal((200, 60))
-model = somf.SparsePCA(5, n_epochs=2, tol=0, random_state=0, n_threads=1).fit(X)
+model = somf.SparsePCA(5, alpha=0.1, n_epochs=2, tol=0, random_state=0, n_threads=1).fit(X)
 print(model.components_.tobytes().hex())
 """
 

@@ -4,7 +4,7 @@ A pass finds the codes of all samples, which gives the objective, and then the a
 codes. Such alternating minimisation never makes the objective worse, but takes hundreds of passes
 to the last digits. So the atoms of two passes are extrapolated, with the momentum of Nesterov. When
 the objective rises, the momentum starts again from the atoms before (Ang and Gillis, 2019). This
-takes a tenth of the passes.
+takes a fraction of the passes.
 
 It complements the online fit: that one finds good atoms with little computation, but with the noise
 of its minibatches; this one removes the noise, but from bad atoms it ends in worse minima.
