@@ -25,10 +25,11 @@ def figures(monkeypatch):
 @pytest.mark.parametrize(("name", "patches"), [("scene", "--patches 5x5"), ("rows", "")])
 def test_models_of_patches_and_of_rows_are_drawn(somf_command, figures, name, patches):
     somf_command(f"fit {name}.npy {patches} --components 8 --validation 0.1 -o {name}.somf")
-    for kind in KINDS:
+    kinds = [kind for kind in KINDS if patches or kind not in ("maps", "residuals")]
+    for kind in kinds:
         somf_command(f"plot {name}.somf {name}.npy --kind {kind} --threads 1 -o {kind}.png")
         assert os.path.getsize(f"{kind}.png") > 1000
-    drawn = {kind: figure.axes for kind, figure in zip(KINDS, figures, strict=True)}
+    drawn = {kind: figure.axes for kind, figure in zip(kinds, figures, strict=True)}
     model = somf.load(f"{name}.somf")
     source = somf.ImagePatches("scene.npy", 5) if patches else "rows.npy"
     assert len(drawn["atoms"][0].images if patches else drawn["atoms"][0].collections)
