@@ -119,7 +119,7 @@ def _blocks_of(file: BinaryIO, banner: Banner) -> Iterator[sp.coo_array]:
             raise ValueError("it goes on after its last entry")
         if n_lines:
             head = b"%d %d %d\n" % (*banner.shape, n_lines)
-            yield mmread(io.BytesIO(banner.first_line + head + block), spmatrix=False)
+            yield sp.coo_array(mmread(io.BytesIO(banner.first_line + head + block)))
     if left:
         raise ValueError(f"it ends before the last {left:,} of its entries")
 
