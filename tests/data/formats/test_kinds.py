@@ -17,31 +17,31 @@ from tests.helpers.files import fails
 NIFTI = (348).to_bytes(4, "little") + bytes(340) + b"n+1\0"
 
 
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        (b"\x93NUMPY\x01\x00", Kind.NPY),
-        (b"PK\x03\x04", Kind.NPZ),
-        (b"PAR1", Kind.PARQUET),
-        (b"ARROW1\0\0", Kind.ARROW),
-        (b"\x89HDF\r\n\x1a\n", Kind.HDF5),
-        (bytes(2048) + b"\x89HDF\r\n\x1a\n", Kind.HDF5),
-        (b"MATLAB 7.3".ljust(512) + b"\x89HDF\r\n\x1a\n", Kind.MATLAB_73),
-        (b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM", Kind.MATLAB),
-        (b"CDF\x02", Kind.NETCDF),
-        (b"%%MatrixMarket matrix", Kind.MATRIX_MARKET),
-        (gzip.compress(b"%%MatrixMarket matrix"), Kind.MATRIX_MARKET),
-        (NIFTI, Kind.NIFTI),
-        (gzip.compress(NIFTI), Kind.NIFTI),
-        (b"\x89PNG\r\n\x1a\n", Kind.IMAGE),
-        (b"ENVI\nsamples = 3", Kind.IMAGE),
-        ((100).to_bytes(8, "little") + b'{"__metadata__"', Kind.MODEL),
-        (b"1,2\n3,4\n", None),
-        (gzip.compress(b"1,2\n"), None),
-        (b"\x1f\x8b", None),
-        (b"", None),
-    ],
-)
+CONTENTS = [
+    (b"\x93NUMPY\x01\x00", Kind.NPY),
+    (b"PK\x03\x04", Kind.NPZ),
+    (b"PAR1", Kind.PARQUET),
+    (b"ARROW1\0\0", Kind.ARROW),
+    (b"\x89HDF\r\n\x1a\n", Kind.HDF5),
+    (bytes(2048) + b"\x89HDF\r\n\x1a\n", Kind.HDF5),
+    (b"MATLAB 7.3".ljust(512) + b"\x89HDF\r\n\x1a\n", Kind.MATLAB_73),
+    (b"MATLAB 5.0 MAT-file".ljust(124) + b"\0\1IM", Kind.MATLAB),
+    (b"CDF\x02", Kind.NETCDF),
+    (b"%%MatrixMarket matrix", Kind.MATRIX_MARKET),
+    (gzip.compress(b"%%MatrixMarket matrix"), Kind.MATRIX_MARKET),
+    (NIFTI, Kind.NIFTI),
+    (gzip.compress(NIFTI), Kind.NIFTI),
+    (b"\x89PNG\r\n\x1a\n", Kind.IMAGE),
+    (b"ENVI\nsamples = 3", Kind.IMAGE),
+    ((100).to_bytes(8, "little") + b'{"__metadata__"', Kind.MODEL),
+    (b"1,2\n3,4\n", None),
+    (gzip.compress(b"1,2\n"), None),
+    (b"\x1f\x8b", None),
+    (b"", None),
+]
+
+
+@pytest.mark.parametrize(("content", "kind"), CONTENTS, ids=range(len(CONTENTS)))
 def test_the_content_of_a_file_tells_its_kind(tmp_path, content, kind):
     for name in ("X", "X.csv"):
         (tmp_path / name).write_bytes(content)
