@@ -278,7 +278,7 @@ def test_a_stream_is_learned_from_on_a_gpu():
 
 @NEEDS_CUDA
 def test_a_gpu_finds_the_same_weight_for_a_density(monkeypatch):
-    monkeypatch.setattr("somf.training.alpha_search.PRECISION", 0.5)  # the interpreter is slow
+    monkeypatch.setattr("somf.training.density_probes.PRECISION", 0.5)  # the interpreter is slow
     params = {"alpha": "auto", "code_density": 0.4, "batch_size": 6, "n_epochs": 1, "reduction": 1}
     found = [
         DictionaryLearning(K, device=device, random_state=0, **params).fit(samples(6)).alpha_

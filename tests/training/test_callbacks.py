@@ -90,7 +90,7 @@ def test_on_a_terminal_a_bar_is_one_line_with_rate_objective_and_unused_atoms(ca
                     n_samples_seen=n,
                     n_samples_planned=100,
                     compute_seconds=n / 10,
-                    objective=0.25,
+                    history={"objective": [0.25]},
                     n_unused=3,
                 )
             )

@@ -180,7 +180,7 @@ def test_a_small_image_is_prefetched_once_and_a_large_one_line_by_line(tmp_path,
     small.prefetch(np.arange(3))
     small.prefetch(np.arange(3, 6))
     assert len(calls) == 1
-    monkeypatch.setattr("somf.data.images.patches.SMALL_IMAGE", 0)
+    monkeypatch.setattr("somf.data.images.image.SMALL_IMAGE", 0)
     calls.clear()
     ImagePatches(path, 5).prefetch(np.arange(3))
     assert len(calls) == 3 * 5
