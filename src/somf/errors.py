@@ -63,7 +63,19 @@ class UnknownParameterError(SomfError, TypeError):
 
 
 class SparsityWarning(UserWarning):
-    """Codes are empty, or as good as dense, where λ was chosen to make them sparse."""
+    """Codes are empty, or as good as dense, where λ was chosen to make them sparse.
+
+    Parameters
+    ----------
+    finding : str
+        What is wrong with the codes, and the λ that would do.
+    advice : str
+        What to pass to an estimator instead.
+    """
+
+    def __init__(self, finding: str, advice: str) -> None:
+        super().__init__(f"{finding} {advice}")
+        self.finding = finding
 
 
 class DataError(SomfError, ValueError):

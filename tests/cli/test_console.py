@@ -11,6 +11,7 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
 from somf.cli.app import print_traceback
 from somf.cli.console import Console
+from somf.errors import SparsityWarning
 from somf.persistence import tensorfile
 
 
@@ -97,3 +98,12 @@ def test_the_traceback_of_a_bug_cannot_control_the_terminal(capsys):
     said = capsys.readouterr().err
     assert said.count("owned") == 2
     assert all(c.isprintable() or c == "\n" for c in said)
+
+
+def test_a_warning_about_codes_names_options_of_the_command(capsys):
+    with Console(quiet=True, as_json=False).forward_logs():
+        warning = SparsityWarning("All codes are empty.", 'alpha="auto" would do.')
+        warnings.warn(warning, stacklevel=1)
+    errors = capsys.readouterr().err
+    assert "All codes are empty. --density" in errors
+    assert "auto" not in errors

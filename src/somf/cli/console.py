@@ -17,6 +17,8 @@ from typing import Any
 
 import click
 
+from somf.errors import SparsityWarning
+
 logger = logging.getLogger("somf")
 alpha_logger = logging.getLogger("somf.training.alpha_search")
 
@@ -127,6 +129,9 @@ class StderrHandler(logging.Handler):
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    if isinstance(message, SparsityWarning):
+        advice = "--density finds such a value; --normalize scales samples."
+        message = f"{message.finding} {advice}"
     echo(f"Warning: {message}", err=True)
 
 

@@ -77,9 +77,10 @@ def fit(
 ) -> None:
     """Learn a dictionary of DATA, and write it to a model file.
 
-    DATA is one or more files with a matrix of samples x features (.npy, CSR .npz, HDF5, Zarr, raw
-    numbers), or a quoted pattern. With --patches it is one or more images, or volumes (.npy,
-    HDF5, Zarr, ENVI, TIFF, .mat, PNG, JPEG), of any sizes.
+    DATA is one or more files with a matrix of samples x features (.npy, .npz, CSV, Parquet, HDF5,
+    .h5ad, Zarr, .mat, .mtx, NetCDF, NIfTI, raw numbers and more), or a quoted pattern. With
+    --patches it is one or more images, or volumes (.npy, HDF5, Zarr, ENVI, TIFF, .mat, PNG, JPEG),
+    of any sizes.
 
     A TOML file beside the model stores all options; --config repeats the run. With --checkpoint, an
     interrupted run resumes when the same command is given again. Without one, what was learned

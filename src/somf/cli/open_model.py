@@ -43,8 +43,11 @@ def open_model_and_data(
     source = open_data(data, reading, estimator)
     n_features = source.shape[1]
     if n_features != estimator.n_features_in_:
-        raise DataError(
+        text = (
             f"{', '.join(data)} must have {estimator.n_features_in_} features like the model "
             f"{model!r}, got {n_features}."
         )
+        if source.shape[0] == estimator.n_features_in_:
+            text += " It has as many samples: if it is transposed, add --transposed."
+        raise DataError(text)
     return estimator, source

@@ -59,9 +59,9 @@ def warn_about_codes(fit: Fit, source: Source) -> None:
     text = f"{what} for samples of norm {norm:.3g}."
     if alpha is not None:
         text += f" alpha={alpha:.3g} would give codes of density {USUAL_DENSITY} on these atoms."
-    text += ' alpha="auto" with code_density finds such a value'
-    text += "." if isinstance(source, NormalizedSource) else "; normalize=True scales samples."
-    warnings.warn(text, SparsityWarning, stacklevel=4)
+    advice = 'alpha="auto" with code_density finds such a value'
+    advice += "." if isinstance(source, NormalizedSource) else "; normalize=True scales samples."
+    warnings.warn(SparsityWarning(text, advice), stacklevel=4)
 
 
 def _suitable_alpha(fit: Fit, source: Source) -> tuple[float, float | None]:

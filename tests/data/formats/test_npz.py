@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from somf.data import as_source, open_source
-from somf.errors import DamagedFileError, SeveralDatasetsError
+from somf.errors import DamagedFileError, SeveralDatasetsError, UnknownKindError
 from tests.helpers.files import fails, is_refused, npy, npy_header
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -154,4 +154,4 @@ def test_an_array_whose_content_was_changed_is_noticed(tmp_path):
 def test_an_archive_of_other_files_is_refused(tmp_path):
     with zipfile.ZipFile(tmp_path / "table.xlsx", "w") as archive:
         archive.writestr("sheet.xml", "<xml/>")
-    fails(tmp_path / "table.xlsx", "it holds no array of NumPy")
+    fails(tmp_path / "table.xlsx", "ZIP archive that holds no array of NumPy", UnknownKindError)

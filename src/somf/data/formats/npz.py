@@ -18,11 +18,12 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
+from somf.data.formats.kinds import readable_kinds
 from somf.data.formats.streams import read_into
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sparse import CsrSource
-from somf.errors import FileRequestError
+from somf.errors import FileRequestError, UnknownKindError
 from somf.scratch import scratch_zeros
 from somf.typing import Array
 
@@ -113,7 +114,10 @@ def _members(path: str) -> dict[str, Member]:
             name = entry.filename[: -len(".npy")]
             members[name] = Member(entry, header_bytes, shape, is_fortran, dtype)
     if not members:
-        raise ValueError("it holds no array of NumPy")
+        raise UnknownKindError(
+            f"cannot read {path!r}, a ZIP archive that holds no array of NumPy; readable are "
+            f"{readable_kinds()}."
+        )
     return members
 
 
