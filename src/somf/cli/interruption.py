@@ -64,7 +64,7 @@ class Interruption:
 
 
 def may_ask() -> bool:
-    """Return whether somebody at a terminal can answer a question."""
+    """Return whether a user at a terminal can answer a question."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -250,7 +250,11 @@ CSR = sp.csr_array(matrix())
         ("indices", CSR.indices[:, None], "'indices' of a sparse matrix must have one dimension"),
         ("indptr", CSR.indptr[:-1], "must have 24 pointers, got 23"),
         ("indptr", CSR.indptr[::-1].copy(), "must rise from 0"),
-        ("indptr", np.where(np.arange(24) == 5, 2**40, CSR.indptr), "must rise from 0"),
+        (
+            "indptr",
+            np.where(np.arange(24) == 5, np.int64(2**40), CSR.indptr),
+            "must rise from 0",
+        ),
         ("data", CSR.data.astype("S3"), "must consist of numbers"),
         ("data", CSR.data + 1j, "must consist of numbers"),
         ("data", None, "is a sparse matrix without"),

@@ -15,6 +15,7 @@ from somf.data.formats.checks import (
     not_in_file,
 )
 from somf.data.formats.hdf5 import hdf5_source
+from somf.data.formats.sparse_arrays import AS_ARRAYS
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sparse import CsrSource
@@ -57,7 +58,7 @@ def matlab_source(path: str, name: str | None, transposed: bool) -> Source:
         if chosen not in shapes:
             raise not_in_file(path, name, matrices)
         check_dimensions(path, shapes[chosen], name=name)
-        X = loadmat(path, variable_names=[chosen])[chosen]
+        X = loadmat(path, variable_names=[chosen], **AS_ARRAYS)[chosen]
         if not sp.issparse(X):
             return ArraySource(X.T if transposed else X)
         X.check_format(full_check=True)  # SciPy trusts the indices of the file

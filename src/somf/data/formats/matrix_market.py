@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.formats.checks import MAX_EXPANSION, check_claim, guarded
+from somf.data.formats.sparse_arrays import AS_ARRAYS
 from somf.data.formats.sparse_conversion import Entries, converted_to_rows
 from somf.data.formats.streams import open_bounded
 from somf.data.source import Source
@@ -119,7 +120,7 @@ def _blocks_of(file: BinaryIO, banner: Banner) -> Iterator[sp.coo_array]:
             raise ValueError("it goes on after its last entry")
         if n_lines:
             head = b"%d %d %d\n" % (*banner.shape, n_lines)
-            yield sp.coo_array(mmread(io.BytesIO(banner.first_line + head + block)))
+            yield sp.coo_array(mmread(io.BytesIO(banner.first_line + head + block), **AS_ARRAYS))
     if left:
         raise ValueError(f"it ends before the last {left:,} of its entries")
 
