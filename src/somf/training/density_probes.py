@@ -32,7 +32,7 @@ FIRST_PRODUCT = 0.4
 """The first λ for atoms times the entries that they shall have.
 
 Codes on an atom with m equal entries shrink by the factor 1 / (1 + 2λm), so that m is decided by
-the product λm, whatever the scale of X is. This value was seen on images, spectra and maps.
+the product λm, and the scale of X does not matter. This value was seen on images, spectra and maps.
 """
 
 ATOM_POWER = 1.5

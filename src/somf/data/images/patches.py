@@ -90,7 +90,7 @@ class ImagePatches(Source):
     says so:
 
     - it is NaN;
-    - it has the value that the file declares, whatever other channels of the pixel have;
+    - it has the value that the file declares, even if other channels of the pixel have data;
     - `mask` is False there, which may then also have the shape of the image, for single channels;
     - it is a masked entry of a masked array.
 
