@@ -81,6 +81,7 @@ class Solver:
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []
         self._last_code: Array | None = None
+        self._equal_weights: Array | None = None
         self._assemble()
 
     def _assemble(self) -> None:
@@ -290,7 +291,10 @@ class Solver:
         return Coded(code, self.kernels.take(memory.weight, slots))
 
     def _ones(self, X: Matrix) -> Array:
-        return self.kernels.zeros((X.shape[0],), self.state.C) + 1
+        """Return the weights of samples that all count the same; others must not change them."""
+        if self._equal_weights is None or len(self._equal_weights) != X.shape[0]:
+            self._equal_weights = self.kernels.zeros((X.shape[0],), self.state.C) + 1
+        return self._equal_weights
 
     def _zero_code(self, X: Matrix) -> Array:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)

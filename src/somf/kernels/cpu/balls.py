@@ -1,10 +1,9 @@
 """The dictionary update in every ball but the ℓ2 ball: sparse, elastic-net, non-negative atoms.
 
 Atoms are projected one after the other, and a projection couples all rows by one number, the
-multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So there is one
-parallel region per atom: the threads finish the atom before, given its θ, and sum up what the θ of
-this one depends on. For θ, only entries above a lower bound of it matter, which are few in a sparse
-atom; the threads collect them, and one thread solves for θ.
+multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So a team of
+threads shares the rows, and does one step per atom: the threads finish the atom before, given its
+θ, and set the point to project. A few more steps find its θ.
 """
 
 import math
@@ -13,10 +12,11 @@ import numpy as np
 
 from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import inner
-from somf.kernels.cpu.multiplier import collect, multiplier
+from somf.kernels.cpu.multiplier import ESTIMATE, L1, L2, SUMS_STRIDE, estimate, multiplier
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
+from somf.kernels.cpu.team import dismiss, follow, launcher_of, new_team
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
@@ -67,7 +67,6 @@ def update_panel(
     stride = (-(-q // line) | 1) * line
     atoms = threads.buffer("atoms", (m, stride), D.dtype)
     moved = threads.buffer("moved", (m, stride), D.dtype)
-    sizes = threads.buffer("sizes", (q,), D.dtype)
     _update(
         threads.count,
         D,
@@ -81,7 +80,6 @@ def update_panel(
         ball.positive,
         atoms,
         moved,
-        sizes,
     )
 
 
@@ -99,64 +97,107 @@ def _update(
     positive: bool,
     atoms: Array,
     moved: Array,
-    sizes: Array,
 ) -> None:
-    """Do the Gauss–Seidel pass; `atoms` and `moved` (m, q) and `sizes` (q,) are buffers.
+    """Do the Gauss–Seidel pass; `atoms` and `moved` (m, q) are buffers.
 
     `moved` holds (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and
     the new atom minus the old one after it.
     """
     k, width, n_threads = len(C), len(atoms), len(edges) - 1
     columns = _columns(pieces, edges)
-    q = columns[n_threads]
-    counts, facts = np.zeros(n_threads, np.int64), np.zeros((n_threads, 3))
+    sums = np.zeros((n_threads, SUMS_STRIDE))
     for first in range(0, k, width):
         C_J = np.ascontiguousarray(C[first : min(first + width, k)])
-        in_parallel(_read_share, launcher, n_threads, D, B, C_J, first, pieces, edges, atoms, moved)
-        before, cut, scale = -1, 0.0, 1.0
-        for j in range(len(C_J)):
-            if not usable[first + j]:
-                moved[j] = 0
-                continue
-            radius = budget[first + j]
-            in_parallel(
-                _next_atom,
-                launcher,
-                n_threads,
-                atoms,
-                moved,
-                columns,
-                C_J,
-                first,
-                before,
-                cut,
-                scale,
-                j,
-                radius / n_threads,
-                mu,
-                positive,
-                sizes,
-                facts,
-                counts,
-            )
-            cut, scale = multiplier(moved[j, :q], columns, counts, facts, radius, mu, sizes)
-            before = j
         in_parallel(
-            _write_share,
+            _update_block,
             launcher,
             n_threads,
+            new_team(launcher, n_threads),
             D,
+            B,
+            C_J,
             first,
-            len(C_J),
+            usable,
+            budget,
             pieces,
             edges,
             columns,
+            mu,
+            positive,
+            atoms,
+            moved,
+            sums,
+        )
+
+
+@inner
+def _update_block(
+    member: int,
+    team: Ints,
+    D: Array,
+    B: Array,
+    C_J: Array,
+    first: int,
+    usable: Array,
+    budget: Array,
+    pieces: Ints,
+    edges: Ints,
+    columns: Ints,
+    mu: float,
+    positive: bool,
+    atoms: Array,
+    moved: Array,
+    sums: Array,
+) -> None:
+    """Update a block of atoms as the leader of a team, or follow its leader."""
+    if member > 0:
+        follow(team, member)
+        return
+    launcher, size = launcher_of(team), len(sums)
+    in_parallel(_read_share, launcher, size, D, B, C_J, first, pieces, edges, atoms, moved)
+    before, cut, scale = -1, 0.0, 1.0
+    for j in range(len(C_J)):
+        if not usable[first + j]:
+            moved[j] = 0
+            continue
+        radius = budget[first + j]
+        in_parallel(
+            _next_atom,
+            launcher,
+            size,
+            atoms,
+            moved,
+            columns,
+            C_J,
+            first,
             before,
             cut,
             scale,
-            atoms,
-            moved,
+            j,
+            radius,
+            mu,
+            positive,
+            sums,
         )
+        cut, scale = multiplier(launcher, moved[j], columns, radius, mu, sums)
+        before = j
+    in_parallel(
+        _write_share,
+        launcher,
+        size,
+        D,
+        first,
+        len(C_J),
+        pieces,
+        edges,
+        columns,
+        before,
+        cut,
+        scale,
+        atoms,
+        moved,
+    )
+    dismiss(team)
 
 
 @inner
@@ -190,20 +231,21 @@ def _next_atom(
     radius: float,
     mu: float,
     positive: bool,
-    sizes: Array,
-    facts: Array,
-    counts: Ints,
+    sums: Array,
 ) -> None:
     """Finish the atom before, if there is one, and set the point to project of atom j."""
     start, stop = columns[t], columns[t + 1]
-    for n in range(facts.shape[1]):
-        facts[t, n] = 0
+    l1, l2 = 0.0, 0.0
     for at in range(start, stop, TILE):
         end = min(at + TILE, stop)
         if before >= 0:
             _finish(atoms[before, at:end], moved[before, at:end], cut, scale)
-        _set_point(atoms, moved, at, end, C_J, first, j, positive, facts[t])
-    counts[t] = collect(moved[j, start:stop], radius, mu, sizes[start:stop], facts[t])
+        norms = _set_point(atoms, moved, at, end, C_J, first, j, positive)
+        l1, l2 = l1 + norms[0], l2 + norms[1]
+    sums[t, L1], sums[t, L2] = l1, l2
+    part = moved[j, start : min(start + TILE, stop)]
+    share = len(part) / columns[len(columns) - 1]
+    sums[t, ESTIMATE] = estimate(part, radius * share, mu)
 
 
 @inner
@@ -247,14 +289,12 @@ def _read_panel(
     """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
     m, n_rows = len(C_J), piece[1] - piece[0]
     D_rows, B_rows = D[piece[0] : piece[1]], B[piece[0] : piece[1]]
-    product = np.empty((n_rows, m), D.dtype)
-    C_T = np.ascontiguousarray(C_J.T)
-    add_product(D_rows, False, C_T, 0.0, product)
     for start in range(0, n_rows, ROWS_PER_TILE):
         for j in range(m):
             for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
                 atoms[j, piece[2] + row] = D_rows[row, first + j]
-                moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+                moved[j, piece[2] + row] = B_rows[row, first + j]
+    add_product(-C_J, False, D_rows, 1.0, moved[:m, piece[2] : piece[2] + n_rows], True)
 
 
 @inner
@@ -277,12 +317,15 @@ def _set_point(
     first: int,
     j: int,
     positive: bool,
-    facts: Array,
-) -> None:
+) -> tuple[float, float]:
     """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be.
 
-    This is done from column `start` to `stop`. The first two of `facts` are increased by Σ|u| and
-    Σu² of these columns.
+    This is done from column `start` to `stop`.
+
+    Returns
+    -------
+    l1, l2 : float
+        Σ|u| and Σu² of these columns.
     """
     u, atom, scale = moved[j, start:stop], atoms[j, start:stop], 1 / C_J[j, first + j]
     for i in range(j):
@@ -298,8 +341,7 @@ def _set_point(
         u[n] = entry
         l1 += abs(entry)
         l2 += entry * entry
-    facts[0] += l1
-    facts[1] += l2
+    return l1, l2
 
 
 @inner

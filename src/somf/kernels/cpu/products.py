@@ -12,7 +12,7 @@ from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
-MANY_ENTRIES = 2**18
+MANY_ENTRIES = 2**15
 """Numbers, in the results of all threads, from which on the threads share the sum, too."""
 
 
