@@ -14,7 +14,7 @@ from somf.kernels.cpu.threads import threads_for
 from somf.typing import Array, Ints
 
 PIECES_PER_THREAD = 4
-"""Pieces of a minibatch for every thread that reads, at least: they all end at about one time."""
+"""Pieces of a minibatch for every thread that reads."""
 
 
 def gather(
@@ -71,8 +71,7 @@ def _gather_piece(
     if not numba_can_read(X.dtype):
         X, positions = X[positions].astype(rows.dtype), np.arange(len(positions))
     X, positions = _flattened(X, positions)
-    n_parts = -(-PIECES_PER_THREAD * n_threads // max(len(rows), 1)) if n_threads > 1 else 1
-    totals = np.empty((len(rows), n_parts), dtype=rows.dtype)
+    totals = np.empty(len(rows), dtype=rows.dtype)
     if permutation is None:
         _copy(n_threads, X, positions, rows, totals)
     else:
@@ -103,49 +102,39 @@ def _row(X: Array, position: int, length: int) -> Array:
     return X[position : position + length] if X.ndim == 1 else X[position]
 
 
-@inner
-def _part(i: int, n_columns: int, n_parts: int) -> tuple[int, int, int, int]:
-    """Return the row of piece i, which part of the row it is, and its first and last column."""
-    n_row, part = i // n_parts, i % n_parts
-    return n_row, part, n_columns * part // n_parts, n_columns * (part + 1) // n_parts
-
-
 @region
 def _copy(launcher: int, X: Array, positions: Ints, rows: Array, totals: Array) -> None:
     """Do what `_permute` does with columns in order, in less than half of the time."""
-    in_parallel(_copy_part, launcher, totals.size, X, positions, rows, totals)
+    in_parallel(_copy_row, launcher, len(positions), X, positions, rows, totals)
 
 
 @inner
-def _copy_part(i: int, X: Array, positions: Ints, rows: Array, totals: Array) -> None:
-    n_row, part, start, stop = _part(i, rows.shape[1], totals.shape[1])
-    row = _row(X, positions[n_row], rows.shape[1])[start:stop]
-    out = rows[n_row, start:stop]
+def _copy_row(i: int, X: Array, positions: Ints, rows: Array, totals: Array) -> None:
+    row, out = _row(X, positions[i], rows.shape[1]), rows[i]
     total = out.dtype.type(0)
     for column in range(len(row)):
         entry = out.dtype.type(row[column])
         out[column] = entry
         total += entry
-    totals[n_row, part] = total
+    totals[i] = total
 
 
 @region
 def _permute(
     launcher: int, X: Array, positions: Ints, permutation: Ints, rows: Array, totals: Array
 ) -> None:
-    """Copy rows with permuted columns, and sum up all parts of each of them."""
-    in_parallel(_permute_part, launcher, totals.size, X, positions, permutation, rows, totals)
+    """Copy rows with permuted columns, and sum up each of them."""
+    in_parallel(_permute_row, launcher, len(positions), X, positions, permutation, rows, totals)
 
 
 @inner
-def _permute_part(
+def _permute_row(
     i: int, X: Array, positions: Ints, permutation: Ints, rows: Array, totals: Array
 ) -> None:
-    n_row, part, start, stop = _part(i, rows.shape[1], totals.shape[1])
-    row, out = _row(X, positions[n_row], rows.shape[1]), rows[n_row]
+    row, out = _row(X, positions[i], rows.shape[1]), rows[i]
     total = out.dtype.type(0)
-    for column in range(start, stop):
+    for column in range(len(permutation)):
         entry = out.dtype.type(row[permutation[column]])
         out[column] = entry
         total += entry
-    totals[n_row, part] = total
+    totals[i] = total
