@@ -29,52 +29,39 @@ _sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
 _ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
 
 
-def add_product(
-    A: Array, transpose_A: bool, B: Array, beta: float, C: Array, transpose_B: bool = False
-) -> None:
-    """Do C ← beta C + op(A) op(B), with op(A) = A or Aᵀ; for compiled functions only.
+def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
+    """Do C ← beta C + op(A) B, with op(A) = A or Aᵀ; for compiled functions only.
 
     Parameters
     ----------
     A : ndarray of shape (m, q), or (q, m) if it is transposed
     transpose_A : bool
-    B : ndarray of shape (q, n), or (n, q) if it is transposed
+    B : ndarray of shape (q, n)
     beta : float
         With 0, what is in C does not matter.
     C : ndarray of shape (m, n), overwritten
         The entries of a row follow one another in all three arrays; rows may be apart.
-    transpose_B : bool
     """
     raise NotImplementedError("only compiled functions can call this")  # the overload is called
 
 
 @overload(add_product)
-def _add_product(
-    A: Any,
-    transpose_A: Any,  # noqa: ARG001 (types)
-    B: Any,
-    beta: Any,  # noqa: ARG001
-    C: Any,
-    transpose_B: Any = False,  # noqa: ARG001
-) -> Any:
+def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     if not A.dtype == B.dtype == C.dtype:
         raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
     gemm = _sgemm if C.dtype == types.float32 else _dgemm
 
-    def add_product(
-        A: Any, transpose_A: Any, B: Any, beta: Any, C: Any, transpose_B: Any = False
-    ) -> Any:
-        # BLAS has matrices by columns: its Cᵀ = op(B)ᵀ op(A)ᵀ is C by rows.
+    def add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
+        # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
         sizes = np.empty(6, np.int32)
-        sizes[0], sizes[1] = C.shape[1], C.shape[0]
-        sizes[2] = B.shape[1] if transpose_B else B.shape[0]
+        sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]
         # The distance between rows; of a single row it may be anything.
         sizes[3] = max(B.strides[0] // B.itemsize, B.shape[1], 1)
         sizes[4] = max(A.strides[0] // A.itemsize, A.shape[1], 1)
         sizes[5] = max(C.strides[0] // C.itemsize, C.shape[1], 1)
         transposed = np.empty(2, np.uint8)
-        transposed[0] = 84 if transpose_B else 78  # T or N
-        transposed[1] = 84 if transpose_A else 78
+        transposed[0] = 78  # N
+        transposed[1] = 84 if transpose_A else 78  # T or N
         factors = np.empty(2, C.dtype)
         factors[0], factors[1] = 1, beta
         size, flag, factor = sizes.ctypes.data, transposed.ctypes.data, factors.ctypes.data

@@ -1,12 +1,12 @@
 """The multiplier θ of a projection onto a ball, with the point divided among threads."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from somf.kernels.cpu.jit import inner
-from somf.kernels.cpu.parallel import in_parallel
-from somf.typing import Array, Ints
+from somf.typing import Array
 
 L1, L2, ESTIMATE, COUNT = range(4)
 """What a thread knows of its part of the point: sums, an estimate of θ, and a count of entries."""
@@ -14,8 +14,29 @@ L1, L2, ESTIMATE, COUNT = range(4)
 SUMS_STRIDE = 16
 """Numbers for each thread: two cache lines, so that threads do not wait for each other's."""
 
-MOST_STEPS = 100
-"""Steps after which θ is as good as rounding lets it be; a handful is usual."""
+MOST_ROUNDS = 100
+"""Rounds after which θ is as good as rounding lets it be; a handful is usual."""
+
+NO_ROUND = -1.0
+"""The count of entries before the first round."""
+
+
+class Search(NamedTuple):
+    """A search for θ.
+
+    Attributes
+    ----------
+    theta : float
+    count : float
+        Entries that were above θμ in the round before.
+    n_rounds : int
+    is_over : bool
+    """
+
+    theta: float
+    count: float
+    n_rounds: int
+    is_over: bool
 
 
 @inner
@@ -25,64 +46,54 @@ def estimate(u: Array, radius: float, mu: float) -> float:
         return 0.0
     count, theta = len(u) + 1, 0.0
     while True:
-        before, (count, l1, l2) = count, _sums_above(u, theta * mu)
+        before, (count, l1, l2) = count, sums_above(u, theta * mu)
         if count == 0 or count >= before:  # rounding may let an entry come back
             return theta
         theta = _next_multiplier(l1, l2, count, radius, mu)
 
 
 @inner
-def multiplier(
-    launcher: int, u: Array, columns: Ints, radius: float, mu: float, sums: Array
-) -> tuple[float, float]:
-    """Return what a projection subtracts from the size of every entry, and the factor after that.
+def start(sums: Array, radius: float, mu: float) -> tuple[Search, float]:
+    """Begin the search for θ, from Σ|u|, Σu² and an estimate of θ of all parts.
+
+    Returns
+    -------
+    search : Search
+        Over if the point is inside of the ball, or if the ball is an ℓ2 ball.
+    scale : float
+        The factor of all entries, if it is over.
+    """
+    l1, l2, theta = _total(sums, L1), _total(sums, L2), _total(sums, ESTIMATE) / len(sums)
+    scale = 1.0
+    if radius <= 0.0:
+        scale = 0.0
+    elif mu == 0.0 and l2 > radius:
+        scale = math.sqrt(radius / l2)
+    is_over = radius <= 0.0 or mu == 0.0 or mu * l1 + (1.0 - mu) * l2 <= radius
+    return Search(0.0 if is_over else theta, NO_ROUND, 0, is_over), scale
+
+
+@inner
+def improve(search: Search, sums: Array, radius: float, mu: float) -> Search:
+    """Improve θ, given count, Σ|u| and Σu² of all entries above θμ.
 
     Given which entries stay above θμ, θ is the solution of an equation. Entries are chosen by the θ
-    before, until they are the same: a Newton method, which comes from below after its first step.
-    `AtomBall.project` has the derivation. The mean of the estimates of all parts is a good start.
-
-    Parameters
-    ----------
-    launcher : int
-    u : ndarray of shape (q,)
-        The point.
-    columns : ndarray of shape (n_threads + 1,)
-        The part of thread t goes from ``columns[t]`` to ``columns[t + 1]``.
-    radius, mu : float
-    sums : ndarray of shape (n_threads, SUMS_STRIDE), overwritten
-        Σ|u|, Σu² and an estimate of θ, of every part.
+    before, until they are the same: a Newton method, which comes from below after its first round.
+    `AtomBall.project` has the derivation.
     """
-    c, n_threads = 1.0 - mu, len(sums)
-    l1, l2, theta = _total(sums, L1), _total(sums, L2), _total(sums, ESTIMATE) / n_threads
-    if radius <= 0.0:
-        return 0.0, 0.0
-    if mu * l1 + c * l2 <= radius:
-        return 0.0, 1.0
-    if mu == 0.0:
-        return 0.0, math.sqrt(radius / l2)
-    before = -1.0
-    for step in range(MOST_STEPS):
-        in_parallel(_sum_share, launcher, n_threads, u, columns, theta * mu, sums)
-        count = _total(sums, COUNT)
-        if count == 0 and step == 0:  # the estimate was too large
-            theta = 0.0
-            continue
-        is_rounding = count > before and step >= 2
-        if count == 0 or count == before or is_rounding:  # noqa: PLR1714 (Numba)
-            break
-        theta = _next_multiplier(_total(sums, L1), _total(sums, L2), count, radius, mu)
-        before = count
-    return theta * mu, 1.0 / (1.0 + 2.0 * theta * c)
+    count, n_rounds = _total(sums, COUNT), search.n_rounds + 1
+    if count == 0 and search.theta > 0 and n_rounds == 1:  # the estimate was too large
+        return Search(0.0, NO_ROUND, n_rounds, False)
+    is_same = count == search.count
+    is_rounding = (count > search.count and n_rounds > 2) or n_rounds > MOST_ROUNDS
+    if count == 0 or is_same or is_rounding:
+        return Search(search.theta, count, n_rounds, True)
+    theta = _next_multiplier(_total(sums, L1), _total(sums, L2), count, radius, mu)
+    return Search(theta, count, n_rounds, False)
 
 
 @inner
-def _sum_share(t: int, u: Array, columns: Ints, cut: float, sums: Array) -> None:
-    count, l1, l2 = _sums_above(u[columns[t] : columns[t + 1]], cut)
-    sums[t, COUNT], sums[t, L1], sums[t, L2] = count, l1, l2
-
-
-@inner
-def _sums_above(u: Array, cut: float) -> tuple[int, float, float]:
+def sums_above(u: Array, cut: float) -> tuple[int, float, float]:
     """Return count, Σ|u| and Σu² of the entries above a size; without a branch, to be fast."""
     count, l1, l2, least = 0, 0.0, 0.0, u.dtype.type(cut)
     for n in range(len(u)):

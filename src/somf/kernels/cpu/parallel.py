@@ -21,8 +21,8 @@ INTEGER = ir.IntType(types.intp.bitwidth)
 BODY = ir.FunctionType(ir.VoidType(), [INTEGER, INTEGER])
 """The body of the loop. It takes the number of the iteration and the address of its arguments."""
 
-LOOP_TYPES = (types.intp, types.intp, types.intp, types.intp)
-"""The types of the arguments of a loop: its launcher, and body, arguments and count."""
+LOOP_TYPES = (types.intp, types.intp, types.intp)
+"""The types of the arguments of `_loop`."""
 
 
 SERIAL = 0
@@ -30,7 +30,7 @@ SERIAL = 0
 
 
 @intrinsic
-def call_body(typing_context: Any, body: Any, i: Any, arguments: Any) -> Any:  # noqa: ARG001 (types)
+def _call(typing_context: Any, body: Any, i: Any, arguments: Any) -> Any:  # noqa: ARG001 (types)
     """Call the body of a loop, which is given by its address."""
 
     def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
@@ -38,30 +38,16 @@ def call_body(typing_context: Any, body: Any, i: Any, arguments: Any) -> Any:  #
         builder.call(builder.inttoptr(body, BODY.as_pointer()), [i, arguments])
         return context.get_dummy_value()
 
-    return types.void(types.intp, types.intp, types.intp), generate
+    return types.void(*LOOP_TYPES), generate
 
 
-def _loop(_: int, body: int, arguments: int, count: int) -> None:
+def _loop(body: int, arguments: int, count: int) -> None:
     """Call a body `count` times; Numba's threads share the calls."""
     for i in prange(count):
-        call_body(body, i, arguments)
+        _call(body, i, arguments)
 
 
-def loop_address(loop: Any, **options: Any) -> int:
-    """Compile a loop, a function of `LOOP_TYPES`, and return its address.
-
-    Raises
-    ------
-    ValueError
-        If the loop is parallel, and Numba finds no threading layer.
-    """
-    dispatcher: Any = jit(loop, **options)
-    dispatcher.compile(LOOP_TYPES)
-    compiled = dispatcher.overloads[LOOP_TYPES]
-    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
-
-
-def pool_loop() -> int:
+def launcher() -> int:
     """Return the address of the loop that Numba's threads share, after it has started them.
 
     Raises
@@ -69,7 +55,10 @@ def pool_loop() -> int:
     ValueError
         If Numba finds no threading layer.
     """
-    return loop_address(_loop, parallel=ONLY_PRANGE)
+    loop: Any = jit(_loop, parallel=ONLY_PRANGE)
+    loop.compile(LOOP_TYPES)
+    compiled = loop.overloads[LOOP_TYPES]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name))
 
 
 @intrinsic
@@ -87,8 +76,7 @@ def in_parallel(
     body : compiled function
         Returns nothing. Calls with different i must not write to the same memory.
     launcher : int
-        The address of a word that holds the address of a loop, or `SERIAL`. The loop gets the
-        address of the word, too.
+        What `launcher` has returned, or `SERIAL`.
     count : int
     *arguments : object
 
@@ -110,10 +98,11 @@ def in_parallel(
                 builder.call(function, [loop.index, address])
             with shared:
                 loop_type = context.call_conv.get_function_type(types.void, LOOP_TYPES)
-                loop = builder.load(builder.inttoptr(launcher, INTEGER.as_pointer()))
-                target = builder.inttoptr(loop, loop_type.as_pointer())
-                values = [launcher, builder.ptrtoint(function, INTEGER), address, count]
-                context.call_conv.call_function(builder, target, types.void, LOOP_TYPES, values)
+                target = builder.inttoptr(launcher, loop_type.as_pointer())
+                body_and_arguments = [builder.ptrtoint(function, INTEGER), address]
+                context.call_conv.call_function(
+                    builder, target, types.void, LOOP_TYPES, [*body_and_arguments, count]
+                )
         with builder.if_then(cgutils.is_true(builder, builder.load(failed)), likely=False):
             context.call_conv.return_user_exc(builder, MemoryError, ("a kernel has failed",))
         return context.get_dummy_value()

@@ -15,13 +15,11 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 from numba import get_num_threads, set_num_threads
 from numba.np.ufunc import parallel
 
 from somf.kernels.cpu.jit import jit
-from somf.kernels.cpu.parallel import SERIAL, loop_address, pool_loop
-from somf.kernels.cpu.team import lead
+from somf.kernels.cpu.parallel import SERIAL, launcher
 
 logger = logging.getLogger("somf")
 
@@ -38,7 +36,7 @@ class _Pool:
     def __init__(self) -> None:
         # A signal handler that computes may interrupt the thread that holds the lock.
         self.lock, self.settings = threading.RLock(), threading.local()
-        self.loops, self.launcher, self.is_usable = np.zeros(2, np.int64), SERIAL, True
+        self.launcher, self.is_usable = SERIAL, True
 
     def use(self, n_threads: int) -> None:
         """Set how many threads a region of this Python thread has, unless it was the last setting.
@@ -70,9 +68,7 @@ class _Pool:
         if not is_set:
             os.environ[SPIN_SETTING] = SPIN_COUNT
         try:
-            # In the order in which `in_parallel` and `new_team` look for them.
-            self.loops[:] = pool_loop(), loop_address(lead)
-            self.launcher = int(self.loops.ctypes.data)
+            self.launcher = launcher()
         except ValueError:  # Numba finds no threading layer
             self.is_usable = False
             logger.info("Numba has no threading layer here, so that kernels run on one thread")

@@ -1,10 +1,10 @@
-"""A team: threads that do many short steps together, inside of one loop of the pool.
+"""A team: the threads of a parallel loop, which do many short steps together.
 
-A loop of the pool costs some ten microseconds on sixteen cores, because its threads wake up and
-meet. A pass over atoms that are projected one after the other has hundreds of short steps. So the
-threads of one loop stay together for all of them: one of them *leads*, that is, it runs the
-sequential code and publishes the steps, and the others *follow*, that is, they wait for steps by
-spinning.
+A parallel loop costs some ten microseconds on sixteen cores, because its threads wake up, read
+their arguments from the memory of another core, and meet. A pass over atoms that are projected one
+after the other has hundreds of short steps. So the threads of one loop stay together for all of
+them. One of them *leads*: it decides what the next step is, and publishes it. The others *follow*:
+they wait for the next step by looking at a number.
 
 A share of a step is done by the thread that claims it first: its follower, or else the leader.
 So a step ends also if followers come late, have left, or were never started, as with fewer cores
@@ -20,32 +20,25 @@ from numba import types
 from numba.extending import intrinsic
 
 from somf.kernels.cpu.jit import inner
-from somf.kernels.cpu.parallel import SERIAL, call_body
 from somf.typing import Ints
 
 LINE = 16
 """Words of a row of a team: two cache lines, since processors fetch them in pairs."""
 
-LEAD, SIZE, BODY, ARGUMENTS, COUNT = range(5)
-"""Words of the first row: address of the loop, number of members, and what the step does."""
+CLAIMED, DONE, PRESENT = range(3)
+"""Words of a follower: the last step whose share was claimed, the last one done, and a flag."""
 
 STEP = 0
-"""The word of the leader's row: the number of the step. Followers read it all the time."""
-
-CLAIMED, DONE = range(2)
-"""Words of a follower's row: the last step whose share was claimed, and the last one done."""
+"""The word of the leader: the number of the step."""
 
 DISMISSED = -1
 """The number of the step after the last."""
 
 PATIENCE = 2**14
-"""How often a follower looks for a next step before it leaves: some tenths of a millisecond.
+"""How often a follower looks for a next step before it leaves: less than a millisecond.
 
 The leader has been interrupted then, and others may need the core.
 """
-
-LOOKS_BEFORE_CLAIM = 64
-"""How often the leader looks whether followers are done before it does the shares that are left."""
 
 WORD = ir.IntType(64)
 """A word."""
@@ -112,100 +105,92 @@ def _pause(typing_context: Any) -> Any:  # noqa: ARG001 (types)
 
 
 @inner
-def new_team(launcher: int, size: int) -> Ints:
-    """Return a team for the members of a loop of the pool.
-
-    Parameters
-    ----------
-    launcher : int
-        That of the region. After the address of its loop comes that of the loop of a leader.
-    size : int
-        Members.
-    """
-    team = np.zeros((1 + size, LINE), np.int64)
-    if launcher != SERIAL:
-        team[0, LEAD] = _load(launcher + BYTES)
-    team[0, SIZE] = size
-    return team
+def new_team(size: int) -> Ints:
+    """Return a team of some members, of which number 0 leads."""
+    return np.zeros((size, LINE), np.int64)
 
 
 @inner
-def launcher_of(team: Ints) -> int:
-    """Return the launcher of the steps that the leader publishes."""
-    return team.ctypes.data if team[0, LEAD] != 0 else SERIAL
+def _word(team: Ints, member: int, n: int) -> int:
+    """Return the address of a word."""
+    return team.ctypes.data + BYTES * (LINE * member + n)
 
 
 @inner
-def _task(team: int, n: int) -> int:
-    """Return the address of a word of the first row."""
-    return team + BYTES * n
-
-
-@inner
-def _word(team: int, member: int, n: int) -> int:
-    """Return the address of a word of a member's row."""
-    return team + BYTES * (LINE * (1 + member) + n)
-
-
-@inner
-def _claim(team: int, member: int, step: int) -> bool:
+def _claim(team: Ints, member: int, step: int) -> bool:
     """Claim the share of a member in a step; return whether it was still free."""
     address = _word(team, member, CLAIMED)
     last = _load(address)
     return last < step and _replace(address, last, step)
 
 
-def lead(team: int, body: int, arguments: int, count: int) -> None:
-    """Do a step: call a body for all i below `count`, together with those who follow."""
-    step, size = _load(_word(team, 0, STEP)) + 1, _load(_task(team, SIZE))
-    _store(_task(team, BODY), body)
-    _store(_task(team, ARGUMENTS), arguments)
-    _store(_task(team, COUNT), count)
+@inner
+def publish(team: Ints) -> int:
+    """Let the followers begin the next step; return its number. Called by the leader."""
+    step = _load(_word(team, 0, STEP)) + 1
     _store(_word(team, 0, STEP), step)
-    call_body(body, 0, arguments)
-    for _ in range(LOOKS_BEFORE_CLAIM):
-        if _n_busy(team, size, step) == 0:
-            return
-        _pause()
-    for member in range(1, size):
-        if _claim(team, member, step):
-            if member < count:
-                call_body(body, member, arguments)
-            _store(_word(team, member, DONE), step)
-    while _n_busy(team, size, step) > 0:
-        _pause()
+    return step
 
 
 @inner
-def _n_busy(team: int, size: int, step: int) -> int:
-    """Return how many followers have not done their share of a step."""
-    count = 0
-    for member in range(1, size):
-        count += _load(_word(team, member, DONE)) < step
-    return count
+def take_over(team: Ints, step: int) -> int:
+    """Wait until all shares of a step are done. Called by the leader, after its own share.
+
+    Returns
+    -------
+    member : int
+        −1 if all are done. Otherwise a member that is not there; the leader has its share to do.
+    """
+    is_busy = True
+    while is_busy:
+        is_busy = False
+        for member in range(1, len(team)):
+            if _load(_word(team, member, DONE)) < step:
+                is_busy = True
+                if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
+                    return member
+        _pause()
+    return -1
 
 
 @inner
-def follow(team: Ints, member: int) -> None:
-    """Do shares of steps until the leader dismisses the team, or does nothing for too long."""
-    address, seen, patience = team.ctypes.data, 0, PATIENCE
-    while patience > 0:
-        step = _load(_word(address, 0, STEP))
+def wait_for_step(team: Ints, member: int, last: int) -> int:
+    """Wait for a share to do. Called by a follower.
+
+    Parameters
+    ----------
+    team : ndarray
+    member : int
+    last : int
+        The last step in which this follower did its share, 0 before the first.
+
+    Returns
+    -------
+    step : int
+        0 if the follower is dismissed, or has waited for too long.
+    """
+    _store(_word(team, member, PRESENT), 1)
+    for _ in range(PATIENCE):
+        step = _load(_word(team, 0, STEP))
         if step == DISMISSED:
-            return
-        if step == seen:
-            patience -= 1
-            _pause()
-            continue
-        seen, patience = step, PATIENCE
-        if _claim(address, member, step):  # from now on the leader waits
-            if member < _load(_task(address, COUNT)):
-                body, arguments = _load(_task(address, BODY)), _load(_task(address, ARGUMENTS))
-                call_body(body, member, arguments)
-            _store(_word(address, member, DONE), step)
+            return 0
+        if step > last:
+            if _claim(team, member, step):  # from now on the leader waits
+                return step
+            last = step
+        _pause()
+    _store(_word(team, member, PRESENT), 0)
+    return 0
+
+
+@inner
+def set_done(team: Ints, member: int, step: int) -> None:
+    """Tell the leader that a share is done."""
+    if member > 0:
+        _store(_word(team, member, DONE), step)
 
 
 @inner
 def dismiss(team: Ints) -> None:
     """End the team: followers return."""
-    _store(_word(team.ctypes.data, 0, STEP), DISMISSED)
+    _store(_word(team, 0, STEP), DISMISSED)
