@@ -23,8 +23,8 @@ from somf.kernels.cpu.multiplier import (
     SUMS_STRIDE,
     Search,
     estimate,
-    improve,
-    start,
+    improve_search,
+    start_search,
     sums_above,
 )
 from somf.kernels.cpu.parallel import in_parallel
@@ -241,9 +241,9 @@ def _next_search(search: Search, panel: Panel) -> Search:
     if step[KIND] == READ:
         return search
     if step[KIND] == POINT:
-        search, step[SCALE] = start(panel.sums, step[RADIUS], mu)
+        search, step[SCALE] = start_search(panel.sums, step[RADIUS], mu)
     else:
-        search = improve(search, panel.sums, step[RADIUS], mu)
+        search = improve_search(search, panel.sums, step[RADIUS], mu)
         step[SCALE] = 1.0 / (1.0 + 2.0 * search.theta * (1.0 - mu))
     step[CUT], step[BEFORE] = search.theta * mu, step[ATOM]
     return search

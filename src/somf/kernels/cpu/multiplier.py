@@ -27,14 +27,14 @@ class Search(NamedTuple):
     Attributes
     ----------
     theta : float
-    count : float
+    n_above : float
         Entries that were above θμ in the round before.
     n_rounds : int
     is_over : bool
     """
 
     theta: float
-    count: float
+    n_above: float
     n_rounds: int
     is_over: bool
 
@@ -53,7 +53,7 @@ def estimate(u: Array, radius: float, mu: float) -> float:
 
 
 @inner
-def start(sums: Array, radius: float, mu: float) -> tuple[Search, float]:
+def start_search(sums: Array, radius: float, mu: float) -> tuple[Search, float]:
     """Begin the search for θ, from Σ|u|, Σu² and an estimate of θ of all parts.
 
     Returns
@@ -74,7 +74,7 @@ def start(sums: Array, radius: float, mu: float) -> tuple[Search, float]:
 
 
 @inner
-def improve(search: Search, sums: Array, radius: float, mu: float) -> Search:
+def improve_search(search: Search, sums: Array, radius: float, mu: float) -> Search:
     """Improve θ, given count, Σ|u| and Σu² of all entries above θμ.
 
     Given which entries stay above θμ, θ is the solution of an equation. Entries are chosen by the θ
@@ -84,8 +84,8 @@ def improve(search: Search, sums: Array, radius: float, mu: float) -> Search:
     count, n_rounds = _total(sums, COUNT), search.n_rounds + 1
     if count == 0 and search.theta > 0 and n_rounds == 1:  # the estimate was too large
         return Search(0.0, NO_ROUND, n_rounds, False)
-    is_same = count == search.count
-    is_rounding = (count > search.count and n_rounds > 2) or n_rounds > MOST_ROUNDS
+    is_same = count == search.n_above
+    is_rounding = (count > search.n_above and n_rounds > 2) or n_rounds > MOST_ROUNDS
     if count == 0 or is_same or is_rounding:
         return Search(search.theta, count, n_rounds, True)
     theta = _next_multiplier(_total(sums, L1), _total(sums, L2), count, radius, mu)

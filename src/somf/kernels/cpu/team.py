@@ -120,14 +120,15 @@ def _word(team: Ints, member: int, n: int) -> int:
 def _claim(team: Ints, member: int, step: int) -> bool:
     """Claim the share of a member in a step; return whether it was still free."""
     address = _word(team, member, CLAIMED)
-    last = _load(address)
-    return last < step and _replace(address, last, step)
+    last: int = _load(address)
+    is_claimed: bool = last < step and _replace(address, last, step)
+    return is_claimed
 
 
 @inner
 def publish(team: Ints) -> int:
     """Let the followers begin the next step; return its number. Called by the leader."""
-    step = _load(_word(team, 0, STEP)) + 1
+    step: int = _load(_word(team, 0, STEP)) + 1
     _store(_word(team, 0, STEP), step)
     return step
 
@@ -171,7 +172,7 @@ def wait_for_step(team: Ints, member: int, last: int) -> int:
     """
     _store(_word(team, member, PRESENT), 1)
     for _ in range(PATIENCE):
-        step = _load(_word(team, 0, STEP))
+        step: int = _load(_word(team, 0, STEP))
         if step == DISMISSED:
             return 0
         if step > last:
