@@ -11,7 +11,6 @@ So a step ends also if followers come late, have left, or were never started, as
 than threads. Which thread does a share does not change the result.
 """
 
-import platform
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,12 @@ STEP = 0
 DISMISSED = -1
 """The number of the step after the last."""
 
-PATIENCE = 2**14
+PATIENCE = 2**18
 """How often a follower looks for a next step before it leaves: less than a millisecond.
 
-The leader has been interrupted then, and others may need the core.
+The leader has been interrupted then, and others may need the core. There is no instruction between
+two looks that would tell the processor to pause: a virtual machine takes many of them for a reason
+to run another one, and then a step takes ten microseconds instead of two.
 """
 
 WORD = ir.IntType(64)
@@ -45,14 +46,6 @@ WORD = ir.IntType(64)
 
 BYTES = 8
 """Of a word."""
-
-PAUSE = {
-    "x86_64": ("llvm.x86.sse2.pause", []),
-    "AMD64": ("llvm.x86.sse2.pause", []),
-    "aarch64": ("llvm.aarch64.hint", [ir.IntType(32)(1)]),
-    "arm64": ("llvm.aarch64.hint", [ir.IntType(32)(1)]),
-}
-"""The instruction, by processor, that leaves a core to the other thread on it: name, arguments."""
 
 
 @intrinsic
@@ -88,20 +81,6 @@ def _replace(typing_context: Any, address: Any, old: Any, new: Any) -> Any:  # n
         return builder.extract_value(found, 1)
 
     return types.boolean(types.intp, types.int64, types.int64), generate
-
-
-@intrinsic
-def _pause(typing_context: Any) -> Any:  # noqa: ARG001 (types)
-    """Tell the processor that this thread only waits."""
-
-    def generate(context: Any, builder: Any, _: Any, __: Any) -> Any:
-        if platform.machine() in PAUSE:
-            name, arguments = PAUSE[platform.machine()]
-            kind = ir.FunctionType(ir.VoidType(), [argument.type for argument in arguments])
-            builder.call(builder.module.declare_intrinsic(name, (), kind), arguments)
-        return context.get_dummy_value()
-
-    return types.void(), generate
 
 
 @inner
@@ -150,7 +129,6 @@ def take_over(team: Ints, step: int) -> int:
                 is_busy = True
                 if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
                     return member
-        _pause()
     return -1
 
 
@@ -179,7 +157,6 @@ def wait_for_step(team: Ints, member: int, last: int) -> int:
             if _claim(team, member, step):  # from now on the leader waits
                 return step
             last = step
-        _pause()
     _store(_word(team, member, PRESENT), 0)
     return 0
 
