@@ -38,13 +38,12 @@ def files(results: dict[str, Any]) -> str:
 def _ratings(kind: str, found: dict[str, Any]) -> str:
     methods = ("somf", "ALS")
     return table(
-        (kind, "k", "offsets alone", *methods, "passes of somf", "passes of ALS"),
+        (kind, "k", "offsets alone", *methods),
         (
             (
                 *name.split(", "),
                 f"{np.mean(rows['offsets']):.4f}",
                 *(_error_and_time(rows[method], 4) for method in methods),
-                *(", ".join(map(str, rows[method]["passes"])) for method in methods),
             )
             for name, rows in found.items()
         ),
