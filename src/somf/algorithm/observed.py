@@ -7,7 +7,10 @@ are known as a whole (see `regression`, `surrogate` and `dictionary`):
 - every feature f has a matrix C_f, the average of ω_f ααᵀ over samples. If most entries are known,
   C_f is C, the same for all features, plus the average of (ω_f − 1) ααᵀ; otherwise C is left out.
   Either way p k² / 2 numbers are kept, as upper triangles. One C for all features, or predictions
-  in the place of unknown entries, would need less, and learn more slowly.
+  in the place of unknown entries, would need less, and learn more slowly (see docs/missing.md).
+
+A fit has weights from its first to its last minibatch, or never: the classes here get nothing but
+`Observed`, which is why they narrow the type of X.
 """
 
 import numpy as np
@@ -31,7 +34,7 @@ class ObservedRegression(Regression):
 
     per_entry = False
 
-    def of_all_features(self, X: Observed) -> Quadratic:  # type: ignore[override]
+    def of_all_features(self, X: Observed) -> Quadratic:  # type: ignore[override] # has weights
         """Return β and G of a minibatch from all entries that are known."""
         everything = (slice(0, len(self.state.D)),)
         return Quadratic(*self._quadratics(X, self.state.D, everything))
@@ -40,13 +43,13 @@ class ObservedRegression(Regression):
         gram = self.kernels.gram
         return quadratics(self.kernels, X, D, rows, lambda: gram(D, rows)[None], self.per_entry)
 
-    def of_subset(self, X: Observed, subset: Subset) -> Quadratic:  # type: ignore[override]
+    def of_subset(self, X: Observed, subset: Subset) -> Quadratic:  # type: ignore[override] # has weights
         """Return β and G of a minibatch from the entries that are known in a subset."""
         D_s, rows = subset.of_features(self.state.D)
         found = self._quadratics(X.each(subset.of_samples), D_s, rows)
         return Quadratic(*(subset.scale * part for part in found))
 
-    def _observe(self, X: Observed, subset: Subset) -> tuple[Array, Array, Array]:  # type: ignore[override]
+    def _observe(self, X: Observed, subset: Subset) -> tuple[Array, Array, Array]:  # type: ignore[override] # has weights
         seen = self.of_subset(X, subset)
         return seen.beta, seen.sq_norm, seen.grams.reshape(len(seen.beta), -1)
 
@@ -54,7 +57,7 @@ class ObservedRegression(Regression):
 class ObservedOnlineSurrogate(OnlineSurrogate):
     """The online surrogate, with a matrix C_f for every feature."""
 
-    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override] # has weights
         """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
         super().add(X, new, old, b)
@@ -65,7 +68,7 @@ class ObservedOnlineSurrogate(OnlineSurrogate):
 class ObservedIncrementalSurrogate(IncrementalSurrogate):
     """The incremental surrogate, with a matrix C_f for every feature."""
 
-    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override] # has weights
         """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
         assert old is not None
         super().add(X, new, old, b)

@@ -231,7 +231,9 @@ def _params(given: Any) -> dict[str, Any]:
 
 
 def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array to read into; the memory of samples may be larger than main memory."""
+    """Return an array to read into; statistics may be larger than main memory."""
+    if name == "state.C_by_feature":
+        return scratch_zeros(shape, dtype, in_order=True)
     if name.startswith("state.memory."):
         return scratch_zeros(shape, dtype)
     return np.empty(shape, dtype)

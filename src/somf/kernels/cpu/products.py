@@ -47,11 +47,12 @@ def _correlate_share(t: int, X: Array, D: Array, pieces: Array, edges: Array, pa
         add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
         factor = 1.0
     if factor == 0.0:
-        _clear(parts[t])
+        clear(parts[t])
 
 
 @inner
-def _clear(part: Array) -> None:
+def clear(part: Array) -> None:
+    """Set a matrix to zero."""
     for i in range(len(part)):
         for j in range(part.shape[1]):
             part[i, j] = 0
@@ -111,7 +112,7 @@ def _correlate_sparse_share(
     edges: Array,
     parts: Array,
 ) -> None:
-    _clear(parts[t])
+    clear(parts[t])
     for n in range(edges[t], edges[t + 1]):
         for feature in range(pieces[n, 0], pieces[n, 1]):
             for entry in range(indptr[feature], indptr[feature + 1]):
@@ -145,7 +146,7 @@ def _gram_share(t: int, D: Array, pieces: Array, edges: Array, parts: Array) -> 
         add_gram(D[pieces[n, 0] : pieces[n, 1]], factor, parts[t])
         factor = 1.0
     if factor == 0.0:
-        _clear(parts[t])
+        clear(parts[t])
 
 
 def combine(weights: Array, grams: Array) -> Array:
@@ -309,11 +310,11 @@ def _accumulate_sparse_share(
             if factor != 1:
                 for j in range(code.shape[1]):
                     B[feature, j] *= factor
-            add_rows(indptr[feature], indptr[feature + 1], indices, data, code, B[feature])
+            _add_rows(indptr[feature], indptr[feature + 1], indices, data, code, B[feature])
 
 
 @inner
-def add_rows(start: int, stop: int, indices: Array, data: Array, rows: Array, out: Array) -> None:
+def _add_rows(start: int, stop: int, indices: Array, data: Array, rows: Array, out: Array) -> None:
     """Add Σ data · rows[indices] of some entries to a vector.
 
     Four entries at once: what is in the vector is read and written less often.
