@@ -429,7 +429,21 @@ def test_matrix_products_are_right_for_dense_and_sparse_samples(kernels, dtype, 
         expected = decay * B + X.T @ code
         kernels.accumulate(B, given, code, decay)
         np.testing.assert_allclose(B, expected, **close)
+    rows, expected = (slice(2, 9), slice(15, 30)), B.copy()
+    for s in rows:
+        expected[s] = 0.5 * B[s] + X[:, s].T @ code
+    kernels.accumulate(B, given, code, 0.5, rows)
+    np.testing.assert_allclose(B, expected, **close)
     assert B.dtype == dtype
+
+
+@KERNELS
+@DTYPES
+def test_parts_are_summed(kernels, dtype):
+    parts = np.random.default_rng(0).standard_normal((5, 7, 4)).astype(dtype)
+    total = kernels.sum_parts(parts)
+    assert total.dtype == dtype
+    np.testing.assert_allclose(total, parts.sum(axis=0), rtol=1e-5)
 
 
 @KERNELS

@@ -15,7 +15,7 @@ import numpy as np
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
-from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate
+from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate, RowUpdate
 from somf.kernels.observed import Observed, quadratics
 from somf.typing import Array, Ints, Slices
 
@@ -54,24 +54,24 @@ class ObservedRegression(Regression):
 class ObservedOnlineSurrogate(OnlineSurrogate):
     """The online surrogate, with a matrix C_f for every feature."""
 
-    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> RowUpdate:  # type: ignore[override]
         """Do B_f ← (1−w) B_f + w/b Σ ω_f x_f α and likewise C_f."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        super().add(X, new, old, b)
         pairs = self.kernels.pairs(new.code, new.weight * (w / b))
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
+        return super().add(X, new, old, b)
 
 
 class ObservedIncrementalSurrogate(IncrementalSurrogate):
     """The incremental surrogate, with a matrix C_f for every feature."""
 
-    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> None:  # type: ignore[override]
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> RowUpdate:  # type: ignore[override]
         """Do B_f += Σ ω_f x_f (α − α_old) and C_f += Σ ω_f (ααᵀ − α_oldα_oldᵀ)."""
         assert old is not None
-        super().add(X, new, old, b)
         change = self.kernels.pairs(new.code, new.weight)
         change -= self.kernels.pairs(old.code, old.weight)
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, change, 1.0)
+        return super().add(X, new, old, b)
 
     def _clear(self, atoms: Array, total: Array) -> None:
         super()._clear(atoms, total)

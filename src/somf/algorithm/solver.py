@@ -165,12 +165,15 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
-        self.surrogate.add(X, new, old, b)
-        C = self.surrogate.total()
-        self.regression.age(b)
-        self.dictionary.update(subset, C)
-        self.gram_cache.update(subset)
-        self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+        add_to_B = self.surrogate.add(X, new, old, b)
+        runs, p = subset.runs(len(state.B)), len(state.B)
+        with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
+            C = self.surrogate.total()
+            self.regression.age(b)
+            update_of_B.finish_first()
+            self.dictionary.update(subset, C)
+            self.gram_cache.update(subset)
+            self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += b

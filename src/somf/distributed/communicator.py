@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
+from somf.distributed.row_work import NO_WORK, RowWork
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
@@ -98,6 +99,23 @@ class Communicator(Protocol):
         """Return the function that updates atoms on some rows, on all ranks together."""
         ...
 
+    def meanwhile(
+        self, work: Callable[[Slices], None], first: Slices, n_rows: int
+    ) -> AbstractContextManager[RowWork]:
+        """Return a context in which work on all rows is done, at its end at the latest.
+
+        Several ranks work while they wait for messages. A single process works at once.
+
+        Parameters
+        ----------
+        work : callable
+            Takes rows.
+        first : tuple of slices
+            The rows that are needed first.
+        n_rows : int
+        """
+        ...
+
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that reports an error of this rank to all others, so that they end."""
         ...
@@ -154,6 +172,16 @@ class Alone:
             kernels.update_atoms(D, B, C, rows, budget, ball)
 
         return update
+
+    def meanwhile(
+        self,
+        work: Callable[[Slices], None],
+        first: Slices,  # noqa: ARG002 (part of the protocol)
+        n_rows: int,
+    ) -> AbstractContextManager[RowWork]:
+        """Work on all rows at once."""
+        work((slice(0, n_rows),))
+        return nullcontext(NO_WORK)
 
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""

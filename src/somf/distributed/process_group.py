@@ -7,7 +7,7 @@ order of the ranks, and there is one place that counts bytes, waits, and notices
 
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from time import monotonic
@@ -17,11 +17,12 @@ import numpy as np
 
 from somf.distributed.communicator import AtomUpdate
 from somf.distributed.failures import Witness
+from somf.distributed.row_work import NO_WORK, RowWork
 from somf.distributed.spread import SpreadUpdate
 from somf.errors import RankError
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
-from somf.typing import Array, Ints
+from somf.typing import Array, Ints, Slices
 
 logger = logging.getLogger("somf")
 
@@ -63,6 +64,8 @@ class ProcessGroup:
         How many ranks share the cores of this one, itself included.
     is_broken : bool
         Whether a rank has failed, so that no message can be sent any more.
+    row_work : RowWork
+        What this rank does while it waits for messages.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class ProcessGroup:
         self.n_beside, self.is_broken = 1, False
         self._notes: dict[str, float] = {}
         self._enclosed: dict[str, float] = {}
+        self.row_work = NO_WORK
 
     # Sums
 
@@ -185,6 +189,18 @@ class ProcessGroup:
         """See `Communicator.atom_update`."""
         return SpreadUpdate(self, kernels, ball)
 
+    @contextmanager
+    def meanwhile(
+        self, work: Callable[[Slices], None], first: Slices, n_rows: int
+    ) -> Iterator[RowWork]:
+        """See `Communicator.meanwhile`."""
+        self.row_work = RowWork(work, first, n_rows)
+        try:
+            yield self.row_work
+            self.row_work.finish()
+        finally:
+            self.row_work = NO_WORK
+
     def carry(self, send: Any, received: Any) -> Any:
         """Exchange parts that are on the device; see `exchange`.
 
@@ -241,6 +257,8 @@ class ProcessGroup:
 
     def _wait(self, work: Any) -> None:
         """Wait for a message, until it is there, or another rank has failed, or for too long."""
+        while not work.is_completed() and self.row_work.advance():
+            pass
         end = monotonic() + self.timeout
         while True:
             try:

@@ -46,7 +46,7 @@ class SpreadUpdate:
         m = -(-q // size)
         send, received = (self._buffer(name, (size, m), B) for name in ("send", "received"))
         _pick(B, rows, 0, send.reshape(size * m, -1))
-        B_own = self.group.carry(send, received).sum(0)
+        B_own = self.kernels.sum_parts(self.group.carry(send, received))
         if self.is_spread:
             first = min(self.group.rank * m, q)
             D_own = send[0]

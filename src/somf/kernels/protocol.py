@@ -300,8 +300,10 @@ class Kernels(Protocol):
         """
         ...
 
-    def accumulate(self, B: Array, X: Matrix, code: Array, decay: float) -> None:
-        """Do B ← decay B + Xᵀ code.
+    def accumulate(
+        self, B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None
+    ) -> None:
+        """Do B ← decay B + Xᵀ code on some features.
 
         Parameters
         ----------
@@ -309,6 +311,22 @@ class Kernels(Protocol):
         X : array or csc_array of shape (b, p)
         code : array of shape (b, k)
         decay : float
+        rows : tuple of slices, optional
+            The features; by default all.
+        """
+        ...
+
+    def sum_parts(self, parts: Array) -> Array:
+        """Return the sum of some matrices, in their order: rounding is reproducible.
+
+        Parameters
+        ----------
+        parts : array of shape (n, q, k)
+
+        Returns
+        -------
+        total : array of shape (q, k)
+            Valid until the next call.
         """
         ...
 

@@ -18,6 +18,7 @@ from somf.kernels.cpu.products import (
     correlate,
     gram,
     squared_norms,
+    sum_parts,
 )
 from somf.kernels.host import (
     IS_ASYNCHRONOUS,
@@ -55,6 +56,7 @@ __all__ = [
     "solve_codes",
     "squared_norms",
     "store_zeros",
+    "sum_parts",
     "take",
     "to_device",
     "to_store",

@@ -34,6 +34,7 @@ from somf.kernels.cuda.products import (
     correlate,
     gram,
     squared_norms,
+    sum_parts,
 )
 
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "solve_codes",
     "squared_norms",
     "store_zeros",
+    "sum_parts",
     "take",
     "to_device",
     "to_store",
