@@ -56,12 +56,13 @@ def fit_many(rank, cases, size):
     for kind, settings, sparse in cases:
         X = random_csr(131, 50, 0.2) if sparse else samples(kind)
         components = fit(rank, kind, settings, X)[0]
-        found.append((components, replay(kind, settings, X, size) if rank == 0 else None))
+        expected = replay(kind, settings, X, size).components if rank == 0 else None
+        found.append((components, expected))
     return found
 
 
 def replay(kind, settings, X, size):
-    """Return the atoms of one process that takes the minibatches of several ranks."""
+    """Return the state of one process that takes the minibatches of several ranks."""
     model = getattr(somf, kind)(**settings)
     config = requested(model, X)
     source, seed = as_source(X), model._draw_seed()
@@ -82,7 +83,7 @@ def replay(kind, settings, X, size):
             convergence.conclude(solver)
         if convergence.is_over:
             break
-    return state.components
+    return state
 
 
 def requested(model, X):
@@ -146,7 +147,15 @@ def fit_with_checkpoint(_, path, n_stop, settings):
         callbacks=callbacks,
     )
     model.fit(samples(), validation=0.2)
-    return model.components_, model.n_iter_, model.history_["objective"], model.has_state
+    return model.components_, model.n_iter_, model.history_["objective"]
+
+
+def fit_and_save(rank, path, settings):
+    """Fit with a checkpoint, save the model with its state, and return it."""
+    model = somf.DictionaryLearning(**settings, checkpoint=path).fit(samples())
+    if rank == 0:
+        model.save(f"{path}.model", state=True)
+    return model
 
 
 def fail(rank, which, how):

@@ -163,7 +163,7 @@ provenance_ : dict of str
     After `fit`: its date, the names of the files, the machine and the versions of libraries.
 has_state : bool
     Whether the model has the state from which `partial_fit` continues: False after `somf.load`
-    of a model that was saved without it, and after a fit by several ranks.
+    of a model that was saved without it.
 """
 """All attributes of a fitted estimator, likewise."""
 

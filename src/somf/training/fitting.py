@@ -27,6 +27,7 @@ from somf.training.loop import Loop, ValidationSet, weights_of
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
 from somf.training.samples import Rows
+from somf.training.shares import whole_state
 from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, divide, hold_out, start
 from somf.typing import Array, History, Ints
@@ -186,6 +187,8 @@ def _fit(
             if keep is not None and loop.is_between_steps and state.n_iter > 0:
                 keep(Fit(config, state, progress.history))
             raise
+        if communicator.size > 1:
+            state = whole_state(state, communicator).on_device(kernels_for(config.device))
         return Fit(config, state, history, loop.solver.last_code)
 
 
