@@ -131,7 +131,8 @@ def main() -> None:
         }
         print(f"\n{n} ranks: milliseconds per step, mean over ranks (least, largest)")
         for name, value in sorted(found[str(n)].items(), key=lambda item: -item[1]):
-            print("%22s %8.2f  (%.2f, %.2f)" % (name, value, *spread_of[name]))
+            low, high = spread_of[name]
+            print(f"{name:>22} {value:8.2f}  ({low:.2f}, {high:.2f})")
     if options.output is not None:
         write_results(options.output, found)
 

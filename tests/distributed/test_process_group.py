@@ -27,7 +27,8 @@ def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
     k, p, size = 8, 8000, ranks.size
     settings = jobs.params(n_components=k, reduction=reduction, code_estimator="masked")
     sent = ranks.run(jobs.bytes_per_step, settings, p)
-    numbers = 2 * p / reduction * k + 2 * k**2 + 2 * (2 * k) ** 2
+    n_blocks = 1 if reduction == 1 else 2
+    numbers = 2 * p / reduction * k + 2 * (1 + n_blocks) * k**2 + 2 * (2 * k) ** 2
     expected = 8 * numbers * (size - 1) / size
     for steps in sent:
         assert np.median(steps) == pytest.approx(expected, rel=0.05)

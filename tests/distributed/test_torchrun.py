@@ -93,5 +93,3 @@ def test_the_command_starts_workers(data, tmp_path):
 
 def test_a_command_line_is_given_to_workers_without_the_option():
     assert without_option(["fit", "--workers", "4", "x", "--workers=2", "-q"]) == ["fit", "x", "-q"]
-
-

@@ -89,7 +89,7 @@ class Solver:
         masks = self.masks = masks_for(config, len(state.D), state.seed)
         if state.rung == TOP:
             masks.unite()
-        self.gram_cache = gram_cache_for(config, state, kernels, masks)
+        self.gram_cache = gram_cache_for(config, state, kernels, masks, communicator)
         kind = ObservedRegression if config.has_weights else Regression
         self.regression = kind(
             "exact" if state.rung == PARTIAL else config.estimator_in_use,

@@ -95,6 +95,10 @@ class Communicator(Protocol):
         """Return the facts that the ranks tell each other: anything that JSON can hold."""
         ...
 
+    def part_of(self, rows: slice) -> slice:
+        """Return the part of some rows that this rank works on, if all ranks share the work."""
+        ...
+
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """Return the function that updates atoms on some rows, on all ranks together."""
         ...
@@ -164,6 +168,10 @@ class Alone:
     def tell(self, fact: Any) -> list[Any]:
         """Return the fact."""
         return [fact]
+
+    def part_of(self, rows: slice) -> slice:
+        """Return all rows."""
+        return rows
 
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """Return `Kernels.update_atoms`."""

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from somf.distributed.communicator import AtomUpdate
+from somf.distributed.dealing import edges_of
 from somf.distributed.failures import Witness
 from somf.distributed.row_work import NO_WORK, RowWork
 from somf.distributed.spread import SpreadUpdate
@@ -88,7 +89,7 @@ class ProcessGroup:
         self._notes, notes = {}, np.array(values, dtype=np.float64)
         if self._stays_on_device(arrays[0]):
             totals = tuple(self._sum_on_device(array) for array in arrays)
-            (summed,) = self._sum([notes])
+            summed = self._sum([notes])[0] if names else notes
         else:
             *found, summed = self._sum([*map(_to_host, arrays), notes])
             totals = tuple(_like(total, array) for total, array in zip(found, arrays, strict=True))
@@ -103,24 +104,27 @@ class ProcessGroup:
         return _like(self._sum([_to_host(array)])[0], array)  # type: ignore[no-any-return]
 
     def _sum(self, arrays: list[Array]) -> list[Array]:
-        """Sum arrays of the host in one message, or in two halves if they are large."""
-        if sum(array.nbytes for array in arrays) * (self.size - 1) <= DIRECT_BYTES:
-            return self._unpacked_sum(arrays, self._send_to_all(_packed(arrays)))
-        totals = []
-        sizes = [-(-array.size // self.size) for array in arrays]
-        send = [_in_parts(array, self.size, m) for array, m in zip(arrays, sizes, strict=True)]
-        messages = [_packed(list(part)) for part in zip(*send, strict=True)]
-        received = self.exchange(np.stack(messages))
-        own = self._unpacked_sum([part[0] for part in send], received)
-        gathered = self._send_to_all(_packed(own))
-        columns = zip(*(_unpacked(row, own) for row in gathered), strict=True)
-        for array, column in zip(arrays, columns, strict=True):
-            totals.append(np.concatenate(column)[: array.size].reshape(array.shape))
-        return totals
+        """Sum arrays of the host in one message, or in two if they are large.
 
-    def _unpacked_sum(self, like: list[Array], received: Array) -> list[Array]:
-        parts = [_unpacked(row, like) for row in received]
-        return [np.add.reduce(np.stack(column)) for column in zip(*parts, strict=True)]
+        A small array is sent to all as a whole. Of a large one every rank gets a part, which it
+        adds up and sends to all.
+        """
+        n_bytes = sum(array.nbytes for array in arrays)
+        n_parts = 1 if n_bytes * (self.size - 1) <= DIRECT_BYTES else self.size
+        lengths = [-(-array.size // n_parts) for array in arrays]
+        send = _message(self.size, arrays, lengths)
+        for array, parts in zip(arrays, _parts(send, arrays, lengths), strict=True):
+            _fill(parts, array.reshape(-1))
+        received = self.exchange(send)
+        sums = _message(1, arrays, lengths)
+        for parts, total in zip(
+            _parts(received, arrays, lengths), _parts(sums, arrays, lengths), strict=True
+        ):
+            np.add.reduce(parts, axis=0, out=total[0])
+        if n_parts > 1:
+            sums = self._send_to_all(sums[0])
+        found = zip(arrays, _parts(sums, arrays, lengths), strict=True)
+        return [parts.reshape(-1)[: array.size].reshape(array.shape) for array, parts in found]
 
     def _sum_on_device(self, array: Any) -> Any:
         """Sum a tensor on the GPU: every rank adds up a part, and sends it to all."""
@@ -169,14 +173,11 @@ class ProcessGroup:
 
     def gather(self, array: Array) -> list[Array]:
         """See `Communicator.gather`."""
-        lengths = self._send_to_all(_packed([np.array([len(array)])]))
-        counts = [int(_unpacked(row, [np.zeros(1, np.int64)])[0][0]) for row in lengths]
+        counts = self._send_to_all(np.array([len(array)])).reshape(-1).tolist()
         padded = np.zeros((max(counts), *array.shape[1:]), array.dtype)
         padded[: len(array)] = array
-        rows = self._send_to_all(_packed([padded]))
-        return [
-            _unpacked(row, [padded])[0][:count] for row, count in zip(rows, counts, strict=True)
-        ]
+        rows = self._send_to_all(padded)
+        return [part[:count] for part, count in zip(rows, counts, strict=True)]
 
     def tell(self, fact: Any) -> list[Any]:
         """See `Communicator.tell`."""
@@ -184,6 +185,12 @@ class ProcessGroup:
         return [json.loads(received.tobytes()) for received in self.gather(text)]
 
     # The dictionary
+
+    def part_of(self, rows: slice) -> slice:
+        """See `Communicator.part_of`."""
+        edges = edges_of(rows.stop - rows.start, self.size)
+        first, last = (rows.start + int(edge) for edge in edges[self.rank : self.rank + 2])
+        return slice(first, last)
 
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """See `Communicator.atom_update`."""
@@ -216,7 +223,7 @@ class ProcessGroup:
     # Messages
 
     def _send_to_all(self, message: Array) -> Array:
-        """Send one message to all ranks; return those of all ranks, one in each row."""
+        """Send an array to all ranks; return those of all ranks, one in each row."""
         messages: Array = self.exchange(np.repeat(message[None], self.size, axis=0))
         return messages
 
@@ -297,30 +304,34 @@ class ProcessGroup:
             raise
 
 
-def _packed(arrays: list[Array]) -> Array:
-    """Return arrays as one array of bytes."""
-    pieces = []
-    for array in arrays:
-        raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        pieces += [raw, np.zeros(-raw.size % ALIGNMENT, np.uint8)]
-    return np.concatenate(pieces)
+def _message(n: int, arrays: list[Array], lengths: list[int]) -> Array:
+    """Return memory for n messages with so many entries of each array, as (n, bytes)."""
+    return np.zeros((n, sum(map(_n_bytes, arrays, lengths))), np.uint8)
 
 
-def _unpacked(message: Array, like: list[Array]) -> list[Array]:
-    """Return the arrays that were packed, given arrays of the same shapes and types."""
-    found, at = [], 0
-    for array in like:
-        raw = message[at : at + array.nbytes]
-        found.append(raw.view(array.dtype).reshape(array.shape))
-        at += array.nbytes + -array.nbytes % ALIGNMENT
-    return found
+def _parts(messages: Array, arrays: list[Array], lengths: list[int]) -> Iterator[Array]:
+    """Yield the entries of each array in some messages, as (n, length)."""
+    at = 0
+    for array, length in zip(arrays, lengths, strict=True):
+        yield messages[:, at : at + length * array.itemsize].view(array.dtype)
+        at += _n_bytes(array, length)
 
 
-def _in_parts(array: Array, size: int, m: int) -> Array:
-    """Return the entries of an array as (size, m), zeros at the end."""
-    padded = np.zeros(size * m, array.dtype)
-    padded[: array.size] = array.reshape(-1)
-    return padded.reshape(size, m)
+def _n_bytes(array: Array, length: int) -> int:
+    """Return the bytes of so many entries, aligned."""
+    return -(-length * array.itemsize // ALIGNMENT) * ALIGNMENT
+
+
+def _fill(parts: Array, entries: Array) -> None:
+    """Put entries into parts one after the other, or all of them into each part."""
+    m = parts.shape[1]
+    if m == len(entries):
+        parts[:] = entries
+        return
+    n_full = len(entries) // m
+    parts[:n_full] = entries[: n_full * m].reshape(n_full, m)
+    if n_full * m < len(entries):
+        parts[n_full, : len(entries) - n_full * m] = entries[n_full * m :]
 
 
 def _to_host(array: Any) -> Array:

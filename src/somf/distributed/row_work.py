@@ -1,8 +1,8 @@
 """Work on rows that ranks do while they wait for messages.
 
-A step changes all rows of B, but the update of the atoms needs those of the mask only. So these come
-first, and the others one piece after the other, whenever a rank would be idle. The result does not
-depend on when a piece is done.
+A step changes all rows of B, but the update of the atoms needs those of the mask only. So these
+come first, and the others one piece after the other, whenever a rank would be idle. The result does
+not depend on when a piece is done.
 """
 
 from collections import deque
