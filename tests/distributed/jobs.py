@@ -252,13 +252,14 @@ def aligned(rank):
     return model._state.D, model._state.grams
 
 
-def sum_by_nccl(rank):
+def use_nccl(rank, cases):
     """Return what a group of one rank gives on a GPU, by NCCL."""
     import torch
     from torch import distributed
 
     from somf.distributed.failures import Witness
     from somf.distributed.process_group import ProcessGroup
+    from somf.estimators import base
 
     torch.cuda.set_device(0)
     store = distributed.distributed_c10d._get_default_store()
@@ -267,8 +268,17 @@ def sum_by_nccl(rank):
     ranks.enclose("number", 2.5)
     tensor = torch.arange(3000.0, device="cuda")
     (total,) = ranks.sum(tensor)
-    return {
+    found = {
         "sum": total.cpu().numpy(),
         "exchanged": ranks.exchange(tensor[:3][None].contiguous())[0].tolist(),
         "number": ranks.enclosed("number"),
+        "fits": [],
     }
+    base.communicator_for = lambda _: ranks
+    for kind, settings, X in cases:
+        settings = settings | {"device": "cuda"}
+        alone, by_nccl = (
+            fit(rank, kind, settings, X, {"ranks": which})[0] for which in ("off", "share")
+        )
+        found["fits"].append((alone, by_nccl))
+    return found

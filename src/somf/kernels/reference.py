@@ -64,7 +64,8 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | No
 
 def sum_parts(parts: Array) -> Array:
     """See `Kernels.sum_parts`."""
-    return np.add.reduce(parts)
+    total: Array = np.add.reduce(parts)
+    return total
 
 
 def solve_codes(
