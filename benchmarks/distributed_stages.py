@@ -21,13 +21,12 @@ from typing import Any
 import somf.algorithm.solver as solver_module
 from benchmarks.distributed import STRONG_BATCH, WARM_UP, Steps, patches_of, run_ranks
 from benchmarks.machine import write_results
-from somf.distributed import spread
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import ProcessGroup
 from somf.kernels.cpu.threads import threads
 
-MESSAGES = ("sum", "add_up", "exchange", "carry", "start", "finish", "_wait")
-"""Methods of the communicator that are stages, where it has them."""
+MESSAGES = ("sum", "add_up", "exchange", "carry", "_wait")
+"""Methods of the communicator that are stages."""
 
 
 class Stopwatch:
@@ -78,11 +77,7 @@ def install(watch: Stopwatch) -> None:
     kernels_for = solver_module.kernels_for
     solver_module.kernels_for = lambda device: TimedKernels(kernels_for(device), watch)  # type: ignore[assignment,return-value]
     for name in MESSAGES:
-        if hasattr(ProcessGroup, name):
-            setattr(ProcessGroup, name, watch.timed(name, getattr(ProcessGroup, name)))
-    for name in ("_pick", "_put"):
-        if hasattr(spread, name):
-            setattr(spread, name, watch.timed(name, getattr(spread, name)))
+        setattr(ProcessGroup, name, watch.timed(name, getattr(ProcessGroup, name)))
 
 
 def measure(cube: Path | None, n_threads: int, batch_size: int, n_steps: int) -> dict[str, float]:

@@ -45,23 +45,24 @@ class SpreadUpdate:
         q, size = sum(s.stop - s.start for s in rows), self.group.size
         m = -(-q // size)
         send, received = (self._buffer(name, (size, m), B) for name in ("send", "received"))
-        _pick(B, rows, 0, send.reshape(size * m, -1))
+        self.kernels.pack_rows(B, rows, send.reshape(size * m, -1))
+        send.reshape(size * m, -1)[q:] = 0
         B_own = self.kernels.sum_parts(self.group.carry(send, received))
         if self.is_spread:
             first = min(self.group.rank * m, q)
-            D_own = send[0]
-            _pick(D, rows, first, D_own)
-            n_own = min(q - first, m)
+            n_own, D_own = min(q - first, m), send[0]
+            self.kernels.pack_rows(D, _some_of(rows, first, n_own), D_own)
             self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, self.group.add_up)
             send[1:] = D_own
-            _put(D, rows, self.group.carry(send, received).reshape(size * m, -1))
+            D_s = self.group.carry(send, received).reshape(size * m, -1)
+            self.kernels.unpack_rows(D_s, D, rows)
             return
         send[:] = B_own
         B_s = self.group.carry(send, received).reshape(size * m, -1)[:q]
         D_s = send.reshape(size * m, -1)[:q]
-        _pick(D, rows, 0, D_s)
+        self.kernels.pack_rows(D, rows, D_s)
         self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
-        _put(D, rows, D_s)
+        self.kernels.unpack_rows(D_s, D, rows)
 
     def _buffer(self, name: str, shape: tuple[int, int], like: Array) -> Array:
         """Return memory for a message, which is used again and again, as (*shape, k)."""
@@ -72,22 +73,12 @@ class SpreadUpdate:
         return memory[:n_rows].reshape(*shape, k)
 
 
-def _pick(D: Array, rows: Slices, first: int, out: Array) -> None:
-    """Copy some rows, from the `first` of them on, into an array; what is left of it is zero."""
-    at, before = 0, 0
+def _some_of(rows: Slices, first: int, count: int) -> Slices:
+    """Return `count` of some rows, from the `first` of them on."""
+    found, before = [], 0
     for s in rows:
-        start = s.start + max(first - before, 0)
-        count = min(s.stop - start, len(out) - at)
-        if count > 0:
-            out[at : at + count] = D[start : start + count]
-            at += count
+        start, stop = max(first - before, 0), min(first + count - before, s.stop - s.start)
+        if start < stop:
+            found.append(slice(s.start + start, s.start + stop))
         before += s.stop - s.start
-    out[at:] = 0
-
-
-def _put(D: Array, rows: Slices, D_s: Array) -> None:
-    """Copy rows back to where they came from."""
-    at = 0
-    for s in rows:
-        D[s] = D_s[at : at + s.stop - s.start]
-        at += s.stop - s.start
+    return tuple(found)

@@ -134,6 +134,28 @@ class Kernels(Protocol):
         """
         ...
 
+    def pack_rows(self, A: Array, rows: Slices, packed: Array) -> None:
+        """Copy some rows to where they follow one another, for a message.
+
+        Parameters
+        ----------
+        A : array of shape (p, k)
+        rows : tuple of slices
+        packed : array of shape (q, k) or larger, overwritten
+        """
+        ...
+
+    def unpack_rows(self, packed: Array, A: Array, rows: Slices) -> None:
+        """Copy rows back from where `pack_rows` has put them.
+
+        Parameters
+        ----------
+        packed : array of shape (q, k) or larger
+        A : array of shape (p, k), overwritten
+        rows : tuple of slices
+        """
+        ...
+
     def explain_out_of_memory(self) -> AbstractContextManager[None]:
         """Return a context for all work on the device.
 

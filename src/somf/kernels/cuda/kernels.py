@@ -36,6 +36,7 @@ from somf.kernels.cuda.products import (
     squared_norms,
     sum_parts,
 )
+from somf.kernels.host import pack_rows, unpack_rows
 
 __all__ = [
     "IS_ASYNCHRONOUS",
@@ -51,6 +52,7 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "pack_rows",
     "pairs",
     "put",
     "solve_codes",
@@ -60,6 +62,7 @@ __all__ = [
     "take",
     "to_device",
     "to_store",
+    "unpack_rows",
     "update_atoms",
     "update_atoms_by_feature",
     "update_part",
