@@ -184,9 +184,9 @@ def loopback_bytes() -> int:
 def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
     """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
 
-    2 |S| k numbers for B and D, k² for C and for the Gram matrix of each block of the mask, and
-    (2m)² for each block of m atoms. All but the first are sums, which travel whole and once if they
-    are small, and otherwise in parts and twice.
+    2 |S| k numbers for B and D, k (k + 1) / 2 for C and for the Gram matrix of each block of the
+    mask, and (2m)² for each block of m atoms. All but the first are sums, which travel whole and
+    once if they are small, and otherwise in parts and twice.
     """
     rows = 2 * n_features / reduction * K * itemsize * (size - 1) / size
     return rows + sum(
@@ -206,8 +206,8 @@ def bytes_of_sums(reduction: float, itemsize: int) -> list[int]:
 
     Those of the blocks of features of a mask are one sum, those of three blocks of atoms three.
     """
-    n_blocks = 1 if reduction == 1 else BLOCKS_PER_MASK
-    return [itemsize * n for n in (K**2, 64**2, 64**2, 72**2, n_blocks * K**2)]
+    n_blocks, triangle = 1 if reduction == 1 else BLOCKS_PER_MASK, K * (K + 1) // 2
+    return [itemsize * n for n in (triangle, 64**2, 64**2, 72**2, n_blocks * triangle)]
 
 
 def is_direct(n_bytes: int, size: int) -> bool:

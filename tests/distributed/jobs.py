@@ -218,13 +218,15 @@ def messages(_, kind):
     ranks = communicator_for("cpu")
     large = np.arange(3000.0).reshape(3, 1000) * (1 + ranks.rank)
     ranks.enclose("number", 2.5)
-    sums = ranks.sum(large, np.full(3, ranks.rank))
+    symmetric = np.add.outer(np.arange(5.0), np.arange(5.0)) * ranks.rank
+    symmetric, *sums = ranks.sum(symmetric, large, np.full(3, ranks.rank), n_symmetric=1)
     number = ranks.enclosed("number")
     wishes = [ranks.agree("wish", ranks.rank == 1)]
     ranks.sum(large)
     wishes.append(ranks.agree("wish", False))
     return {
         "sums": sums,
+        "symmetric": symmetric,
         "number": number,
         "wishes": wishes,
         "any": (ranks.any(ranks.rank == 0), ranks.any(False)),

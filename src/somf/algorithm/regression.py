@@ -164,7 +164,8 @@ class BlockGrams:
             self.kernels.gram(self.state.D, (self.communicator.part_of(self.blocks[g]),))
             for g in subset.blocks
         ]
-        for g, gram in zip(subset.blocks, self.communicator.sum(*parts), strict=True):
+        grams = self.communicator.sum(*parts, n_symmetric=len(parts))
+        for g, gram in zip(subset.blocks, grams, strict=True):
             self.state.grams[g] = gram
 
     def recompute(self) -> None:

@@ -175,7 +175,7 @@ class OnlineSurrogate:
 
     def total(self) -> Array:
         """Return C of all ranks together."""
-        return self.communicator.sum(self.state.C)[0]
+        return self.communicator.sum(self.state.C, n_symmetric=1)[0]
 
 
 class IncrementalSurrogate:
@@ -216,7 +216,7 @@ class IncrementalSurrogate:
     def total(self) -> Array:
         """Return C of all ranks together, without atoms that no sample uses any more."""
         C = self.state.C
-        total, n_users = self.communicator.sum(C, self.state.n_users)
+        total, n_users = self.communicator.sum(C, self.state.n_users, n_symmetric=1)
         # Such an atom has nothing but rounding errors in B and C.
         empty = (n_users == 0) & (total.diagonal() != 0)
         self._clear(empty, total)

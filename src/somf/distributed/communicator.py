@@ -35,7 +35,7 @@ class Communicator(Protocol):
     size: int
     n_beside: int
 
-    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+    def sum(self, *arrays: Array, n_symmetric: int = 0) -> tuple[Array, ...]:
         """Return the sums of arrays over all ranks, the same bits on each of them.
 
         Numbers of `enclose` travel with them.
@@ -44,6 +44,9 @@ class Communicator(Protocol):
         ----------
         *arrays : arrays of any shape, on the device
             Not changed. A single process gets the arrays themselves.
+        n_symmetric : int
+            So many of the arrays, from the first on, are symmetric matrices of the same shape.
+            Triangles of them are enough for a message.
         """
         ...
 
@@ -133,7 +136,11 @@ class Alone:
     def __init__(self) -> None:
         self._enclosed: dict[str, float] = {}
 
-    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+    def sum(
+        self,
+        *arrays: Array,
+        n_symmetric: int = 0,  # noqa: ARG002 (part of the protocol)
+    ) -> tuple[Array, ...]:
         """Return the arrays themselves."""
         return arrays
 

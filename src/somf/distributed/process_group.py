@@ -22,6 +22,7 @@ from somf.distributed.row_work import NO_WORK, RowWork
 from somf.distributed.spread import SpreadUpdate
 from somf.errors import RankError
 from somf.kernels import Kernels
+from somf.kernels.pairs import places, upper
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -30,11 +31,11 @@ logger = logging.getLogger("somf")
 POLL = timedelta(seconds=0.25)
 """How long to wait for a message before looking whether another rank has failed."""
 
-DIRECT_BYTES = 160_000
+DIRECT_BYTES = 320_000
 """Numbers of which a rank can send all others a copy in so many bytes are summed in one message.
 
-Otherwise every rank sums a part and sends it to all, which are two messages. Within a tenth of a
-millisecond, the latency of a message, a network of 10 Gb/s carries about as many bytes.
+Otherwise every rank sums a part and sends it to all, which are two messages. In the time of a
+message between eight ranks on one machine, 0.3 ms, a network of 10 Gb/s carries as many bytes.
 """
 
 ALIGNMENT = 8
@@ -83,7 +84,7 @@ class ProcessGroup:
 
     # Sums
 
-    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+    def sum(self, *arrays: Array, n_symmetric: int = 0) -> tuple[Array, ...]:
         """See `Communicator.sum`."""
         names, values = sorted(self._notes), [self._notes[name] for name in sorted(self._notes)]
         self._notes, notes = {}, np.array(values, dtype=np.float64)
@@ -91,7 +92,11 @@ class ProcessGroup:
             totals = tuple(self._sum_on_device(array) for array in arrays)
             summed = self._sum([notes])[0] if names else notes
         else:
-            *found, summed = self._sum([*map(_to_host, arrays), notes])
+            on_host = [_to_host(array) for array in arrays]
+            triangles = [array[upper(len(array))] for array in on_host[:n_symmetric]]
+            *found, summed = self._sum([*triangles, *on_host[n_symmetric:], notes])
+            for n in range(n_symmetric):
+                found[n] = found[n][places(len(on_host[n]))]
             totals = tuple(_like(total, array) for total, array in zip(found, arrays, strict=True))
         if names:
             self._enclosed = dict(zip(names, summed.tolist(), strict=True))
