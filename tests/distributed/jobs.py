@@ -8,10 +8,11 @@ import numpy as np
 
 import somf
 from somf.algorithm.solver import Solver
-from somf.data import Loader, Source, as_source
+from somf.data import Loader, Source, loader_for
 from somf.distributed import row_work
 from somf.distributed.connection import communicator_for
 from somf.distributed.dealing import edges_of
+from somf.estimators.opening import for_source
 from somf.training.convergence import Convergence
 from somf.training.minibatches import epochs
 from somf.training.samples import Rows
@@ -31,6 +32,22 @@ def samples(kind="DictionaryLearning", n=131, p=50):
     """Return data that cannot be divided evenly, neither by 2 ranks nor by 4."""
     X = planted(n, p, 8)[0]
     return np.abs(X) if kind == "NMF" else X
+
+
+def unknown(kind, missing_share=0.3):
+    """Return the same samples, of which some entries are unknown."""
+    X = samples(kind)
+    X[np.random.default_rng(1).random(X.shape) < missing_share] = np.nan
+    return X
+
+
+DATA = {
+    "dense": samples,
+    "sparse": lambda _: random_csr(131, 50, 0.2),
+    "few unknown": unknown,
+    "many unknown": lambda kind: unknown(kind, 0.7),
+}
+"""Kinds of samples, by name; functions of the kind of problem."""
 
 
 def params(**others):
@@ -55,8 +72,8 @@ def fit_many(rank, cases, size):
     """Fit all cases; return the atoms, and on rank 0 those of `replay`."""
     before, found = row_work.PIECE_ROWS, []
     row_work.PIECE_ROWS = 7  # 50 features are several pieces
-    for kind, settings, sparse in cases:
-        X = random_csr(131, 50, 0.2) if sparse else samples(kind)
+    for kind, settings, which in cases:
+        X = DATA[which](kind)
         components = fit(rank, kind, settings, X)[0]
         expected = replay(kind, settings, X, size).components if rank == 0 else None
         found.append((components, expected))
@@ -67,14 +84,15 @@ def fit_many(rank, cases, size):
 def replay(kind, settings, X, size):
     """Return the state of one process that takes the minibatches of several ranks."""
     model = getattr(somf, kind)(**settings)
-    config = requested(model, X)
-    source, seed = as_source(X), model._draw_seed()
+    source, seed = model._opened(X)[0], model._draw_seed()
+    config = requested(model, source)
     edges = edges_of(X.shape[0], size)
     shares = [hold_out(source, None, seed, Rows(rank, edges)).samples for rank in range(size)]
-    model.set_params(init=first_atoms(config, source, shares, seed).T)
-    config = requested(model, X)
+    if isinstance(model.init, str):
+        model.set_params(init=first_atoms(config, source, shares, seed).T)
+        config = requested(model, source)
     state = start(config, source, hold_out(source, None, seed).samples, seed, is_finite=True)
-    loader = Loader(source, state.dtype, state.permutation)
+    loader = loader_for("cpu", source, state.dtype, state.permutation)
     solver, convergence = Solver(config, state), Convergence(config, X.shape[0])
     solver.forgetting.window = convergence.window
     passes = [epochs(loader, share, seed, config.batch_size, config.n_epochs) for share in shares]
@@ -89,8 +107,8 @@ def replay(kind, settings, X, size):
     return state
 
 
-def requested(model, X):
-    return model._requested_config().for_features(X.shape[1]).for_samples(*X.shape)
+def requested(model, source):
+    return for_source(model._requested_config(), source).for_samples(*source.shape)
 
 
 def first_atoms(config, source, shares, seed):

@@ -10,12 +10,15 @@ are known as a whole (see `regression`, `surrogate` and `dictionary`):
   in the place of unknown entries, would need less, and learn more slowly.
 """
 
+from functools import cached_property
+
 import numpy as np
 
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
 from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate, RowUpdate
+from somf.distributed.communicator import AtomUpdateByFeature
 from somf.kernels.observed import Observed, quadratics
 from somf.typing import Array, Ints, Slices
 
@@ -81,14 +84,18 @@ class ObservedIncrementalSurrogate(IncrementalSurrogate):
 class ObservedDictionary(Dictionary):
     """Moves atoms by a matrix C for every feature."""
 
+    @cached_property
+    def _update_by_feature(self) -> AtomUpdateByFeature:
+        return self.communicator.atom_update_by_feature(self.kernels, self.ball)
+
     def _move(self, subset: Subset, C: Array, budget: Array) -> None:
         state = self.state
         D_s, rows = subset.of_features(state.D)
         B_s, C_s = (subset.of_features(A)[0] for A in (state.B, state.C_by_feature))
-        C, ridge = state.base_weight * state.C, None
+        C, ridge = state.base_weight * C, None
         if len(state.n_known):
             ridge = 2.0 * self.atom_alpha * subset.of_features(state.n_known)[0]
-        self.kernels.update_atoms_by_feature(D_s, B_s, C, C_s, ridge, rows, budget, self.ball)
+        self._update_by_feature(D_s, B_s, C, C_s, ridge, rows, budget)
         subset.write_back(state.D, D_s)
 
     def _forget(self, atoms: Ints) -> None:

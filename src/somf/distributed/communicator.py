@@ -7,6 +7,7 @@ them, bit by bit. Every rank calls the same methods in the same order.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
 from somf.distributed.row_work import NO_WORK, RowWork
@@ -16,6 +17,10 @@ from somf.typing import Array, Ints, Slices
 
 AtomUpdate = Callable[[Array, Array, Array, Slices, Array], None]
 """`Kernels.update_atoms` without its ball; B is the share of this rank, C is that of all ranks."""
+
+
+AtomUpdateByFeature = Callable[[Array, Array, Array, Array, Array | None, Slices, Array], None]
+"""`Kernels.update_atoms_by_feature` likewise; B, E and the ridge are the shares of this rank."""
 
 
 class Communicator(Protocol):
@@ -106,6 +111,10 @@ class Communicator(Protocol):
         """Return the function that updates atoms on some rows, on all ranks together."""
         ...
 
+    def atom_update_by_feature(self, kernels: Kernels, ball: AtomBall) -> AtomUpdateByFeature:
+        """Return the function that does so where every feature has a C of its own."""
+        ...
+
     def meanwhile(
         self, work: Callable[[Slices], None], first: Slices, n_rows: int
     ) -> AbstractContextManager[RowWork]:
@@ -187,6 +196,10 @@ class Alone:
             kernels.update_atoms(D, B, C, rows, budget, ball)
 
         return update
+
+    def atom_update_by_feature(self, kernels: Kernels, ball: AtomBall) -> AtomUpdateByFeature:
+        """Return `Kernels.update_atoms_by_feature`."""
+        return partial(kernels.update_atoms_by_feature, ball=ball)
 
     def meanwhile(
         self,

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from somf.distributed.communicator import AtomUpdate
+from somf.distributed.communicator import AtomUpdate, AtomUpdateByFeature
 from somf.distributed.dealing import edges_of
 from somf.distributed.failures import Witness
 from somf.distributed.row_work import NO_WORK, RowWork
-from somf.distributed.spread import SpreadUpdate
+from somf.distributed.spread import SpreadUpdate, UpdateByFeature
 from somf.errors import RankError
 from somf.kernels import Kernels
 from somf.kernels.pairs import places, upper
@@ -200,6 +200,10 @@ class ProcessGroup:
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """See `Communicator.atom_update`."""
         return SpreadUpdate(self, kernels, ball)
+
+    def atom_update_by_feature(self, kernels: Kernels, ball: AtomBall) -> AtomUpdateByFeature:
+        """See `Communicator.atom_update_by_feature`."""
+        return UpdateByFeature(self, kernels, ball)
 
     @contextmanager
     def meanwhile(

@@ -13,6 +13,9 @@ from somf.kernels import Kernels
 from somf.penalties import AtomBall
 from somf.typing import Array, Slices
 
+NUMBERS_AT_ONCE = 2**22
+"""Numbers of matrices of features that are summed at the same time: a message needs copies."""
+
 
 class SpreadUpdate:
     """Updates atoms together with the other ranks; see `Communicator.atom_update`.
@@ -71,6 +74,67 @@ class SpreadUpdate:
         if memory is None or len(memory) < n_rows:
             memory = self._buffers[name] = self.kernels.zeros((n_rows, k), like)
         return memory[:n_rows].reshape(*shape, k)
+
+
+class UpdateByFeature:
+    """Updates atoms where features have matrices C of their own, all rows on every rank.
+
+    Parameters
+    ----------
+    group : ProcessGroup
+    kernels : Kernels
+    ball : AtomBall
+    """
+
+    def __init__(self, group: Any, kernels: Kernels, ball: AtomBall) -> None:
+        self.group, self.kernels, self.ball = group, kernels, ball
+
+    def __call__(
+        self,
+        D: Array,
+        B: Array,
+        C: Array,
+        E: Array,
+        ridge: Array | None,
+        rows: Slices,
+        budget: Array,
+    ) -> None:
+        """Update the rows of D.
+
+        Parameters
+        ----------
+        D : array of shape (p, k), overwritten
+        B : array of shape (p, k)
+            The share of this rank.
+        C : array of shape (k, k)
+            The sum over all ranks.
+        E : array of shape (p, k (k + 1) / 2)
+            The share of this rank.
+        ridge : array of shape (p,), or None
+            The share of this rank.
+        rows : tuple of slices
+        budget : array of shape (k,)
+        """
+        ridge_s = None if ridge is None else self._total(ridge[:, None], rows)[:, 0]
+        B_s, E_s, D_s = self._total(B, rows), self._total(E, rows), self._packed(D, rows)
+        everything = (slice(0, len(D_s)),)
+        self.kernels.update_atoms_by_feature(
+            D_s, B_s, C, E_s, ridge_s, everything, budget, self.ball
+        )
+        self.kernels.unpack_rows(D_s, D, rows)
+
+    def _total(self, A: Array, rows: Slices) -> Array:
+        """Return some rows of a matrix, summed over ranks, a part of them at a time."""
+        packed = self._packed(A, rows)
+        step = max(1, NUMBERS_AT_ONCE // A.shape[1])
+        for start in range(0, len(packed), step):
+            packed[start : start + step] = self.group.add_up(packed[start : start + step])
+        return packed
+
+    def _packed(self, A: Array, rows: Slices) -> Array:
+        packed = self.kernels.zeros((sum(s.stop - s.start for s in rows), A.shape[1]), A)
+        self.kernels.pack_rows(A, rows, packed)
+        return packed
 
 
 def _some_of(rows: Slices, first: int, count: int) -> Slices:

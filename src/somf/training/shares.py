@@ -28,7 +28,7 @@ from somf.scratch import scratch_zeros
 from somf.training.samples import Rows
 from somf.typing import Array, Ints
 
-SUMMED = ("B", "C", "n_users")
+SUMMED = ("B", "C", "C_by_feature", "n_known", "n_users")
 """Arrays of a state of which every rank has a share; the sum is what counts."""
 
 ROWS_AT_ONCE = 2**16
@@ -127,6 +127,8 @@ def _total(array: Array, communicator: Communicator) -> Array:
 
     Messages need copies, so a part of the rows is summed at a time.
     """
+    if not len(array):
+        return to_host(array)
     parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, len(array), ROWS_AT_ONCE)]
     return np.concatenate([to_host(communicator.sum(array[part])[0]) for part in parts])
 
@@ -175,6 +177,8 @@ def _read_share(path: Path, token: str, rank: int, state: State) -> dict[str, Ar
         if json.loads(text)["n_iter"] != state.n_iter:
             raise ValueError("it is that of another checkpoint")
         for name in SUMMED:
+            if name not in tensors and not getattr(state, name).size:  # in older files
+                tensors[name] = getattr(state, name)
             if tensors[name].shape != getattr(state, name).shape:
                 raise ValueError(f"{name} has another shape")
     return tensors
