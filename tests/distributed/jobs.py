@@ -159,7 +159,7 @@ def interrupted(n_iter):
     raise InterruptedError(f"at iteration {n_iter}")
 
 
-def fit_with_checkpoint(_, path, n_stop, settings):
+def fit_with_checkpoint(_, path, n_stop, settings, which="dense"):
     """Fit with a checkpoint after every step; raise an error on all ranks if asked for."""
     callbacks = [stop_at(n_stop, lambda: interrupted(n_stop))] if n_stop else ()
     model = somf.DictionaryLearning(
@@ -167,7 +167,7 @@ def fit_with_checkpoint(_, path, n_stop, settings):
         checkpoint=somf.Checkpoint(path, every_samples=1, hash_data=True),
         callbacks=callbacks,
     )
-    model.fit(samples(), validation=0.2)
+    model.fit(DATA[which]("DictionaryLearning"), validation=0.2)
     return model.components_, model.n_iter_, model.history_["objective"]
 
 

@@ -16,19 +16,21 @@ SETTINGS = jobs.params(n_epochs=4)
 """Those of all fits here: 16 iterations."""
 
 
-def stopped(ranks, path, n_iter, settings=SETTINGS):
+def stopped(ranks, path, n_iter, *which):
     """Fit until an iteration, at which all ranks raise an error."""
-    ranks.start(jobs.fit_with_checkpoint, path, n_iter, settings)
+    ranks.start(jobs.fit_with_checkpoint, path, n_iter, *which)
     ranks.collect(ranks.size)
 
 
+@pytest.mark.parametrize("which", ["dense", "few unknown"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
-def test_a_fit_resumes_bit_by_bit_on_the_same_number_of_ranks(ranks, tmp_path, surrogate):
-    settings = SETTINGS | {"surrogate": surrogate}
-    whole = ranks.run(jobs.fit_with_checkpoint, tmp_path / "whole", 0, settings)
-    for n_iter in (3, 6, 9):
-        stopped(ranks, tmp_path / "c", n_iter, settings)
-    resumed = ranks.run(jobs.fit_with_checkpoint, tmp_path / "c", 0, settings)
+def test_a_fit_resumes_bit_by_bit_on_the_same_number_of_ranks(ranks, tmp_path, surrogate, which):
+    missing = "error" if which == "dense" else "nan"
+    settings = SETTINGS | {"surrogate": surrogate, "missing": missing}
+    whole = ranks.run(jobs.fit_with_checkpoint, tmp_path / "whole", 0, settings, which)
+    for n_iter in (3, 9):
+        stopped(ranks, tmp_path / "c", n_iter, settings, which)
+    resumed = ranks.run(jobs.fit_with_checkpoint, tmp_path / "c", 0, settings, which)
     for (components, *others), expected in zip(resumed, whole, strict=True):
         assert components.tobytes() == expected[0].tobytes()
         assert others == list(expected[1:])

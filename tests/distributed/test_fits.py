@@ -9,6 +9,7 @@ import somf
 from somf.distributed.dealing import edges_of
 from tests.distributed import jobs
 from tests.helpers.problems import random_csr
+from tests.helpers.ranks import RankFailure
 
 CASES = [
     (kind, jobs.params(**extra, code_tol=1e-12, **jobs.PROBLEMS[kind]), "dense")
@@ -62,6 +63,20 @@ def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks)
         np.testing.assert_allclose(components, expected, atol=1e-9, err_msg=str(case))
         for others, _ in answers[1:]:
             assert others.tobytes() == components.tobytes(), case
+
+
+def test_ranks_heed_weights_of_entries_and_of_samples(two):
+    X, settings = jobs.unknown("DictionaryLearning"), jobs.params(code_tol=1e-12, init=ATOMS)
+    expected = two.run(jobs.fit, "DictionaryLearning", settings | {"missing": "nan"}, X)
+    weights = {"weights": np.where(np.isnan(X), 0.0, 1.0), "sample_weight": np.full(131, 2.0)}
+    found = two.run(jobs.fit, "DictionaryLearning", settings, np.nan_to_num(X), weights)
+    np.testing.assert_allclose(found[0][0], expected[0][0], atol=1e-9)
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+
+
+def test_offsets_are_for_a_single_process(two):
+    with pytest.raises(RankFailure, match="center='both' is for a single process, got 2 ranks"):
+        two.run(jobs.fit, "DictionaryLearning", jobs.params(center="both"), jobs.samples())
 
 
 def test_a_fit_is_repeated_bit_by_bit(two):
