@@ -4,7 +4,7 @@ Every rank sends each other rank its share of some rows of B, adds up the rows t
 updates these rows of D, and sends them to all. In the ℓ2 ball the ranks need to know nothing else
 of each other than one small Gram matrix per block of atoms. In all other balls the projection of an
 atom couples all rows, one atom after the other. There every rank gets all rows of B, which are as
-many numbers, and updates all rows of D.
+many numbers, and updates all rows of D. So it does where features have matrices C of their own.
 """
 
 from typing import Any
