@@ -77,7 +77,6 @@ class Solver:
         self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
         self.forgetting = Forgetting(config.exponent)
-        state.is_shared = self.communicator.size > 1
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []
         self._last_code: Array | None = None
@@ -91,7 +90,7 @@ class Solver:
         masks = self.masks = masks_for(config, len(state.D), state.seed)
         if state.rung == TOP:
             masks.unite()
-        self.gram_cache = gram_cache_for(config, state, kernels, masks)
+        self.gram_cache = gram_cache_for(config, state, kernels, masks, communicator)
         kind = ObservedRegression if config.has_weights else Regression
         self.regression = kind(
             "exact" if state.rung == PARTIAL else config.estimator_in_use,
@@ -166,12 +165,15 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
-        self.surrogate.add(X, new, old, b)
-        C = self.surrogate.total()
-        self.regression.age(b)
-        self.dictionary.update(subset, C)
-        self.gram_cache.update(subset)
-        self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+        add_to_B = self.surrogate.add(X, new, old, b)
+        runs, p = subset.runs(len(state.B)), len(state.B)
+        with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
+            C = self.surrogate.total()
+            self.regression.age(b)
+            update_of_B.finish_first()
+            self.dictionary.update(subset, C)
+            self.gram_cache.update(subset)
+            self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += b

@@ -72,8 +72,6 @@ class State:
         What is subtracted from every feature, in the order of the data; (0,) if nothing is.
     base_weight : int
         What most weights of entries are, 0 or 1.
-    is_shared : bool
-        Whether other ranks have shares of B, C and the memory.
     """
 
     seed: int
@@ -96,7 +94,6 @@ class State:
     memory: SampleMemory | None
     offsets: Array
     base_weight: int = 0
-    is_shared: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -90,8 +90,6 @@ def fit(
         raise click.UsageError("Missing argument 'DATA...'.")
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    if state and ((workers or 1) > 1 or launched() is not None):
-        raise click.UsageError("--state is for one process: several ranks keep no state.")
     start_workers(workers)
     reading = DataOptions.taken_from(options)
     estimator = estimator_for(problem, options, console.verbose)

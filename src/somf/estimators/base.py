@@ -380,14 +380,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _adopt(self, config: TrainingConfig, state: State, history: History) -> None:
         """Take over what a fit has learned; until here nothing of the estimator has changed.
 
-        The state stays on its device, so that `partial_fit` need not move it there again. A state
-        that is shared by several ranks is not kept.
+        The state stays on its device, so that `partial_fit` need not move it there again.
         """
-        self._fitted_config = config
-        if not state.is_shared:
-            self._state = state
-        elif self.has_state:
-            del self._state
+        self._fitted_config, self._state = config, state
         self.components_ = state.components
         self._adopt_offsets(state.offsets)
         self.alpha_ = config.penalty.alpha
@@ -415,8 +410,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, or fitted by several ranks, so it cannot "
-                "continue to learn. Save it with save(path, state=True), or call fit."
+                "This model was loaded without its state, so it cannot continue to learn. Save it "
+                "with save(path, state=True), or call fit."
             )
         if (self.center == "both") != hasattr(self, "offsets_"):
             rule = "stay what it was while learning continues"
@@ -784,8 +779,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if state and not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, or fitted by several ranks, so it has no "
-                "state to save."
+                "This model was loaded without its state, so it has no state to save."
             )
         if self.n_components != len(self.components_):
             rule = f"be that of the fit, {len(self.components_)}, to save it"

@@ -81,8 +81,7 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
     if state is not None:
         check_state(config, state, components.shape[1], components.dtype)
         estimator._fitted_config = config
-        if not state.is_shared:
-            estimator._state = state
+        estimator._state = state
     estimator.components_ = components
     estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:

@@ -41,7 +41,7 @@ atom_l1_ratio : float
 atom_alpha : float
     ρ ≥ 0: weight of a squared ℓ2 penalty on atoms, ρ‖d_f‖² for every known entry of feature f,
     where d_f has the entries of all atoms at f. With ridge codes (``l1_ratio=0``) it lets
-    atoms that are not needed vanish, as alternating least squares does. Not for several ranks.
+    atoms that are not needed vanish, as alternating least squares does.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
     of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
@@ -163,7 +163,7 @@ provenance_ : dict of str
     After `fit`: its date, the names of the files, the machine and the versions of libraries.
 has_state : bool
     Whether the model has the state from which `partial_fit` continues: False after `somf.load`
-    of a model that was saved without it, and after a fit by several ranks.
+    of a model that was saved without it.
 """
 """All attributes of a fitted estimator, likewise."""
 

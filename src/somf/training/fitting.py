@@ -27,6 +27,7 @@ from somf.training.loop import Loop, ValidationSet, weights_of
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
 from somf.training.samples import Rows
+from somf.training.shares import whole_state
 from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, divide, hold_out, start
 from somf.typing import Array, History, Ints
@@ -85,14 +86,14 @@ def fit(
     keep : callable, optional
         Called with what was learned until Ctrl-C ends a fit without a checkpoint.
     """
-    if config.has_weights and communicator.size > 1:
-        raise DataError(
-            "Unknown entries, weights of entries and center='both' are for a single process, "
-            f"got {communicator.size} ranks."
-        )
-    if config.atom_alpha > 0 and communicator.size > 1:
-        raise DataError(f"atom_alpha is for a single process, got {communicator.size} ranks.")
+    if config.is_centred and communicator.size > 1:
+        raise DataError(f"center='both' is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
+    if isinstance(source, ObservedSource):
+        # Every rank has looked at some rows, which may be its own.
+        facts = source.known_share, source.base_weight
+        source.known_share, source.base_weight = communicator.tell(facts)[0]
+        config = replace(config, base_weight=source.base_weight)
     rows = divide(source, own_rows, communicator)
     if config.checkpoint is None:
         # Several ranks would have to agree on the iteration after which they end.
@@ -186,6 +187,8 @@ def _fit(
             if keep is not None and loop.is_between_steps and state.n_iter > 0:
                 keep(Fit(config, state, progress.history))
             raise
+        if communicator.size > 1:
+            state = whole_state(state, communicator).on_device(kernels_for(config.device))
         return Fit(config, state, history, loop.solver.last_code)
 
 

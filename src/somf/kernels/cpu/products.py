@@ -58,6 +58,19 @@ def clear(part: Array) -> None:
             part[i, j] = 0
 
 
+def sum_parts(parts: Array) -> Array:
+    """See `Kernels.sum_parts`."""
+    threads = threads_for(parts.size)
+    total = threads.buffer("sum of parts", parts.shape[1:], parts.dtype)
+    _sum_parts(threads.count, parts, total)
+    return total
+
+
+@region
+def _sum_parts(launcher: int, parts: Array, total: Array) -> None:
+    _sum(launcher, parts, total)
+
+
 @inner
 def _sum(launcher: int, parts: Array, total: Array) -> None:
     """Set `total` to the sum of `parts`, in their order: rounding is reproducible."""
@@ -232,10 +245,11 @@ def _square_sparse_share(
             parts[t, 0, indices[entry]] += data[entry] * data[entry]
 
 
-def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
+def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
-    threads = threads_for(2.0 * len(code) * B.size)
-    pieces, edges = shares((slice(0, len(B)),), threads.count)
+    rows = (slice(0, len(B)),) if rows is None else rows
+    threads = threads_for(2.0 * len(code) * B.shape[1] * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     code = np.ascontiguousarray(code)
     if isinstance(X, np.ndarray):
         _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
