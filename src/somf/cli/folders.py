@@ -1,18 +1,21 @@
-"""Folders that are given as data: a Zarr array is one, all others are not data."""
+"""Folders that are given as data: of Zarr or of 10x Genomics. All others are not data."""
 
 import os
 from collections.abc import Sequence
 
 import click
 
+from somf.data.formats.kinds import Kind, matrix_of_10x
+
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 """Files of which a Zarr array or group has at least one."""
 
 
 def check_folders(paths: Sequence[str]) -> None:
-    """Raise an error if a path is a folder that is not a Zarr array or group."""
+    """Raise an error if a path is a folder that is neither of Zarr nor of 10x Genomics."""
     for path in paths:
-        if os.path.isdir(path) and not any(map(os.path.exists, _marks_in(path))):
+        is_data = any(map(os.path.exists, _marks_in(path))) or matrix_of_10x(path) is not None
+        if os.path.isdir(path) and not is_data:
             raise click.UsageError(
                 f"{path!r} is a folder, not data, and not a Zarr array. {_hint(path)}"
             )

@@ -13,6 +13,7 @@ from somf.cli.data_options import (
     DataOptions,
     allow_external_option,
     dataset_option,
+    header_option,
     raw_dtype_option,
     raw_shape_option,
 )
@@ -61,7 +62,7 @@ N_SAMPLES = 32
 )
 @click.argument("file", type=click.Path())
 @console_options
-@with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
+@with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option, header_option)
 def info(file: str, console: Console, **options: Any) -> None:
     """Describe FILE, which is data, a model or a checkpoint.
 
