@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from somf.data.formats.kinds import Kind, matrix_of_10x
+from somf.data.formats.kinds import matrix_of_10x
 
 MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
 """Files of which a Zarr array or group has at least one."""

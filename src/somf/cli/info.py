@@ -62,7 +62,9 @@ N_SAMPLES = 32
 )
 @click.argument("file", type=click.Path())
 @console_options
-@with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option, header_option)
+@with_options(
+    dataset_option, raw_shape_option, raw_dtype_option, allow_external_option, header_option
+)
 def info(file: str, console: Console, **options: Any) -> None:
     """Describe FILE, which is data, a model or a checkpoint.
 
