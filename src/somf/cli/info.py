@@ -150,8 +150,8 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
     try:
         if is_url(path) or kind_of(path) in STORED:
             return len(open_stored(path, dataset, allow_external).shape) == 3
-        is_of_matlab = kind in (Kind.MATLAB, Kind.MATLAB_73) and kind_of(path) in READERS
-        return is_of_matlab and open_image(path, dataset, allow_external)[0].ndim == 3
+        may_be = kind in (Kind.MATLAB, Kind.MATLAB_73, Kind.NPZ) and kind_of(path) in READERS
+        return may_be and open_image(path, dataset, allow_external)[0].ndim == 3
     except SeveralDatasetsError:
         raise
     except (DamagedFileError, FileRequestError):  # such as a sparse matrix

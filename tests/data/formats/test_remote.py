@@ -127,7 +127,7 @@ def test_an_error_of_the_server_is_not_called_damage(memory, monkeypatch):
 
     write(f"{memory}/x.zarr", matrix(), chunks=(5, 7))
     monkeypatch.setattr(zarr, "open", refuse)
-    with pytest.raises(OSError, match="NoCredentialsError: Unable to locate .*'memory://somf-tes"):
+    with pytest.raises(OSError, match=r"NoCredentialsError: Unable to locate .*'memory://somf-tes"):
         open_source(f"{memory}/x.zarr")
 
 

@@ -181,4 +181,9 @@ def files_matching(path: str) -> list[str]:
 def envi_header_of(path: str) -> str | None:
     """Return the ENVI header beside a file, if there is one: the file then holds its pixels."""
     candidates = (f"{os.path.splitext(path)[0]}.hdr", f"{path}.hdr")
-    return next((name for name in candidates if os.path.exists(name)), None)
+    # The headers of NIfTI and Analyze have the same ending.
+    return next((name for name in candidates if _is_envi_header(name)), None)
+
+
+def _is_envi_header(path: str) -> bool:
+    return os.path.isfile(path) and _by_content(path) is Kind.IMAGE

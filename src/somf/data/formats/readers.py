@@ -9,6 +9,7 @@ from somf.data.checks import check_not_empty, check_real
 from somf.data.formats.arrow import arrow_source, parquet_source
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.coordinates import zarr_coordinates
+from somf.data.formats.folders import why_no_data
 from somf.data.formats.hdf5 import hdf5_is_anndata, hdf5_source
 from somf.data.formats.kinds import (
     Kind,
@@ -79,6 +80,8 @@ def _by_kind(request: Request) -> Source:
     _check_applies(request, "shape", not is_known, "raw files")
     _check_applies(request, "dtype", not is_known or kind is Kind.TEXT, "raw files and text")
     _check_applies(request, "header", kind is Kind.TEXT, "tables of text")
+    if (message := why_no_data(path)) is not None and ending_of(path) != ".zarr":
+        raise UnknownKindError(f"cannot read {message}")
     if kind is not None and is_known:
         return READERS[kind](request)
     if request.shape is None and request.dtype is None:
