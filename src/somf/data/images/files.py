@@ -184,7 +184,8 @@ def _stored(
     _check(stored, n_axes)
     packing = packing_of(stored.attrs) if kind_of(path) in Kind.NETCDF.endings else Packing()
     is_packed = packing.scale != 1 or packing.offset != 0
-    image, files = None, None
+    image: Array | None = None
+    files: ExternalFiles | ChunkFiles | None = None
     if isinstance(stored, Variable):
         image = stored.data
     elif kind_of(path) in HDF5_OR_NETCDF:
