@@ -23,7 +23,7 @@ CodeEstimator: TypeAlias = Literal["auto", "averaged", "masked", "exact"]
 MaskKind: TypeAlias = Literal["blocks", "bernoulli"]
 """Values of `masks`."""
 
-SurrogateKind: TypeAlias = Literal["online", "incremental"]
+SurrogateKind: TypeAlias = Literal["online", "incremental", "auto"]
 """Values of `surrogate`."""
 
 InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]

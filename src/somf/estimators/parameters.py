@@ -58,10 +58,12 @@ masks : {"blocks", "bernoulli"}
     Parts of the features: blocks that are drawn once and visited in random order, or a coin
     for every feature at every iteration, as in the paper, which is slower and, with averaged
     codes, needs k² numbers per sample.
-surrogate : {"online", "incremental"}
+surrogate : {"online", "incremental", "auto"}
     How past codes are averaged: with decaying weights (for streams, and for the first epochs
     on large data), or with exactly one contribution per sample (for many epochs on data whose
-    codes fit into memory; converges to a much smaller stationarity gap).
+    codes fit into memory; converges to a much smaller stationarity gap). ``"auto"`` is
+    ``"incremental"`` in `fit` where X has no more samples than features, so that codes take no
+    more memory than atoms, and codes are not averaged; else ``"online"``.
 learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
     `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the

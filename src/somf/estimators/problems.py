@@ -137,7 +137,7 @@ class SparsePCA(MatrixFactorization):
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
-        surrogate: SurrogateKind = "online",
+        surrogate: SurrogateKind = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_epochs: int = 100,

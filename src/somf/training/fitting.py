@@ -94,6 +94,8 @@ def fit(
         raise DataError(f"atom_alpha is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
     rows = divide(source, own_rows, communicator)
+    # The codes of all samples then take no more memory than the atoms.
+    config = config.with_surrogate(rows.n <= source.shape[1])
     if config.checkpoint is None:
         # Several ranks would have to agree on the iteration after which they end.
         is_alone = communicator.size == 1
@@ -266,7 +268,7 @@ def partial_fit(
     state: State | None,
     adopt: Callable[[TrainingConfig, State], None],
     sample_weight: Array | None = None,
-) -> None:
+) -> Fit:
     """Learn from samples in their order, each minibatch read once.
 
     Parameters
@@ -286,7 +288,9 @@ def partial_fit(
         How much each row of the source counts.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
-    config = _with_batch_size(config, source, None)
+    config = _with_batch_size(config, source, None).with_surrogate(
+        state is not None and state.remembers
+    )
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             samples = Rows.alone(source.shape[0]).among(ids)
@@ -313,3 +317,4 @@ def partial_fit(
         finally:
             if state.n_iter > n_iter:
                 adopt(config, state)
+        return Fit(config, state, {}, solver.last_code)
