@@ -162,7 +162,8 @@ def _outputs(output: str, paths: list[str]) -> list[str]:
 def _check_model(model: MatrixFactorization, denoise: bool, max_atoms: int | None) -> None:
     if hasattr(model, "offsets_"):
         raise click.UsageError(
-            "MODEL must have no --offsets: those of a patch are not in its code."
+            "MODEL must be learned without --offsets and --center-features: patches are centred by "
+            "their own means."
         )
     if (denoise or max_atoms is not None) and model.positive_code:
         option = "--denoise" if denoise else "--max-atoms"

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
 from somf.data import Channels, ObservedSource, Offsets, Source
+from somf.data.sources.centred import CentredSource
 from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
@@ -36,6 +37,7 @@ from somf.estimators.config import (
 )
 from somf.estimators.opening import (
     adopt_features,
+    as_stored,
     check_features,
     for_source,
     geometry_of,
@@ -292,6 +294,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         sample_weight: Array | None,
     ) -> FitIdentity:
         """Return what is fitted to which data, to be compared with a checkpoint."""
+        source, validation = as_stored(source), as_stored(validation)
         data = fingerprint(source, is_shuffled=True)
         if isinstance(source, ObservedSource) and source.weights is not None:
             data["weights"] = fingerprint(source.weights)["content of sampled rows"]
@@ -430,7 +433,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 "This model was loaded without its state, or fitted by several ranks, so it cannot "
                 "continue to learn. Save it with save(path, state=True), or call fit."
             )
-        if (self.center == "both") != hasattr(self, "offsets_"):
+        if (self.center != "none") != hasattr(self, "offsets_"):
             rule = "stay what it was while learning continues"
             raise ParameterError("center", rule, self.center, "Call fit to start again.")
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
@@ -560,8 +563,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
 
-        With ``center="both"`` the offsets of features are added; those of samples are not known
-        from codes (see `impute`).
+        The means of features are added with ``center="features"``; with ``center="both"`` their
+        offsets, while those of samples are not known from codes (see `impute`).
 
         Parameters
         ----------
@@ -736,6 +739,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_features(self, X)
         if isinstance(source, ObservedSource) and hasattr(self, "offsets_"):
             source.offsets = Offsets(self.offsets_)
+        elif isinstance(source, CentredSource) and hasattr(self, "offsets_"):
+            source.means = self.offsets_
         return source
 
     @contextmanager
@@ -807,7 +812,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         if self.n_components != len(self.components_):
             rule = f"be that of the fit, {len(self.components_)}, to save it"
             raise ParameterError("n_components", rule, self.n_components)
-        if (self.center == "both") != hasattr(self, "offsets_"):
+        if (self.center != "none") != hasattr(self, "offsets_"):
             raise ParameterError("center", "be that of the fit, to save it", self.center)
         if state:
             self._check_can_continue(self._config().for_features(self.n_features_in_))

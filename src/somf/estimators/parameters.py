@@ -91,8 +91,11 @@ missing : {"error", "nan", "absent"}
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
     zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
     ``n_samples * n_components**2``), and works in one process.
-center : {"none", "both"}
-    With ``"both"``, the mean of all known entries and the offsets of samples and of features
+center : {"none", "features", "both"}
+    With ``"features"``, the mean of every feature is subtracted from samples as they are read, as
+    PCA does, and added by `inverse_transform`; it is found in one pass over the data before the fit
+    (by `partial_fit`, on the samples of its first call). Only for dense X whose entries are all
+    known. With ``"both"``, the mean of all known entries and the offsets of samples and of features
     are subtracted before codes are computed, and added by `impute`. The offsets of features
     are found in three passes over the data before the fit (by `partial_fit`, on the samples of
     its first call), those of a sample from its own entries; both are shrunk like averages with
@@ -138,7 +141,8 @@ components_ : ndarray of shape (n_components, n_features)
 alpha_ : float
     λ of the fit: `alpha`, or what was found for it.
 offsets_ : ndarray of shape (n_features,)
-    With ``center="both"``: the mean of all known entries plus the offset of the feature.
+    With ``center="features"`` the mean of every feature; with ``center="both"`` the mean of all
+    known entries plus the offset of the feature.
 patches_ : dict
     Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
     `ImagePatches.geometry`.

@@ -12,10 +12,12 @@ from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import Loader, ObservedSource, Offsets, Source, loader_for
+from somf.data.sources.centred import CentredSource
 from somf.distributed import ALONE, Communicator
 from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import thread_count, threads
+from somf.kernels.host import to_host
 from somf.training.alpha_search import resolve_alpha
 from somf.training.callbacks import Progress
 from somf.training.checkpoint import CheckpointManager
@@ -153,7 +155,9 @@ def _fit(
             callbacks = list(config.callbacks)
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
-                offsets = learned_offsets(config, source, split.ids, sample_weight)
+                offsets = learned_offsets(
+                    config, source, split.samples.ids, sample_weight, communicator
+                )
                 config = resolve_alpha(config, source, split.samples, seed, communicator)
                 state = start(config, source, split.samples, seed, True, communicator)
                 state.offsets = offsets
@@ -208,10 +212,20 @@ def _with_batch_size(
 
 
 def learned_offsets(
-    config: TrainingConfig, source: Source, ids: Ints, sample_weight: Array | None = None
+    config: TrainingConfig,
+    source: Source,
+    ids: Ints,
+    sample_weight: Array | None = None,
+    communicator: Communicator = ALONE,
 ) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
     dtype = config.dtype_for(source.dtype)
+    if isinstance(source, CentredSource):
+        kernels = kernels_for(config.device)
+        (sums,) = communicator.sum(kernels.to_device(source.sums(ids, sample_weight)))
+        *totals, count = to_host(sums)
+        source.means = (np.asarray(totals) / count).astype(dtype)
+        return source.means
     if not config.is_centred or not isinstance(source, ObservedSource):
         return np.zeros(0, dtype)
     features = Offsets.learn(source, ids, source.weights, sample_weight).features.astype(dtype)
@@ -257,6 +271,8 @@ def _loader(config: TrainingConfig, source: Source, state: State, **options: Any
         # They may have been found on other samples.
         source.base_weight = state.base_weight
         source.offsets = Offsets(state.offsets) if state.offsets.size else None
+    elif isinstance(source, CentredSource):
+        source.means = state.offsets
     return loader_for(config.device, source, state.dtype, state.permutation, **options)
 
 
