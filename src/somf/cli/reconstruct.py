@@ -105,6 +105,8 @@ def reconstruct(
     """
     if noise is not None and not denoise:
         raise click.UsageError("--noise needs --denoise.")
+    if denoise:
+        _refuse_noise_among(data)
     paths = expand_patterns(data)
     outputs = _outputs(output, paths)
     is_folder = ending_of(output) == ".zarr"
@@ -140,6 +142,20 @@ def reconstruct(
             "noise": None if sigmas is None else float(np.mean(sigmas)),
         }
     )
+
+
+def _refuse_noise_among(data: tuple[str, ...]) -> None:
+    """Raise an error for ``--denoise 25``, which would read the image 25."""
+    for name in data:
+        try:
+            float(name)
+        except ValueError:
+            continue
+        if not os.path.exists(name):
+            raise click.UsageError(
+                f"There is no image {name!r}. For noise of standard deviation {name}, write "
+                f"--denoise --noise {name}."
+            )
 
 
 def _outputs(output: str, paths: list[str]) -> list[str]:
