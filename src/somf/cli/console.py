@@ -27,6 +27,7 @@ OPTIONS = {
     "normalize=True": "--normalize",
     "atom_density=": "--atom-density ",
     " alpha=": " --alpha ",
+    " transform_alpha=": " --transform-alpha ",
 }
 """Options of the command for what warnings call parameters."""
 
