@@ -101,6 +101,11 @@ class State:
         return to_host(self.D[:0]).dtype
 
     @property
+    def remembers(self) -> bool:
+        """Whether it has something of every sample."""
+        return self.memory is not None
+
+    @property
     def components(self) -> Array:
         """The atoms as rows, features in the order of the data: a new (k, p) array."""
         if self.permutation is None:

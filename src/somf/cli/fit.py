@@ -188,7 +188,8 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     # A run that is repeated must not resume from the checkpoint, which is that of its end.
     for name in (*PYTHON_ONLY, "checkpoint"):
         del params[name]
-    params["offsets"] = params.pop(CENTER) == "both" or None
+    center = params.pop(CENTER)
+    params |= {"offsets": center == "both" or None, "center_features": center == "features" or None}
     of_atoms = params.get("atom_density") is not None
     if params["alpha"] != AUTO or of_atoms:
         params.pop("code_density", None)
