@@ -331,6 +331,7 @@ def draw(result: dict[str, Any], path: Path) -> None:
     left.plot(reductions, [row["bytes"] / 1e6 for row in rows], "o", label="counted")
     left.set(xlabel="reduction r", ylabel="MB that a rank sends per step", yscale="log")
     left.set_yticks([2, 5, 10, 20, 50], ["2", "5", "10", "20", "50"])
+    left.minorticks_off()
     right.plot(reductions, [row["milliseconds"] for row in rows], "o-")
     right.set(xlabel="reduction r", ylabel="milliseconds per step")
     right.set_ylim(bottom=0)

@@ -207,10 +207,10 @@ def test_a_fit_that_needs_too_much_leaves_nothing_on_the_gpu():
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     gc.collect()
-    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.memory_allocated() <= before
     DictionaryLearning(10, device="cuda").fit(X)
     gc.collect()
-    assert torch.cuda.memory_allocated() == before
+    assert torch.cuda.memory_allocated() <= before
 
 
 @NEEDS_GPU
