@@ -108,7 +108,7 @@ class Solver:
 
     def _new_surrogate(self) -> Surrogate:
         parts = self.state, self.kernels, self.communicator
-        if self.config.surrogate == "online":
+        if self.config.surrogate == "online" and self.state.phase == 0:
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
         incremental = (
@@ -168,14 +168,15 @@ class Solver:
         self.surrogate.add(X, new, old, b)
         C = self.surrogate.total()
         self.regression.age(b)
-        self.dictionary.update(subset, C)
-        self.gram_cache.update(subset)
-        self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+        if state.phase != 1:
+            self.dictionary.update(subset, C)
+            self.gram_cache.update(subset)
+            self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
-        if self.dictionary.replace_unused(X, objective):
+        if state.phase != 1 and self.dictionary.replace_unused(X, objective):
             self.refresh()
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
@@ -232,6 +233,16 @@ class Solver:
         if state.n_iter > 0:
             self._log_rung()
         return True
+
+    def gather(self, ids: Ints, n_elsewhere: int) -> None:
+        """Let atoms rest for an epoch, which finds the codes of all samples."""
+        state = self.state
+        state.phase = 1
+        state.memory = SampleMemory.blank(ids, 0, self.kernels, state.C, n_elsewhere)
+        state.B[:] = 0
+        state.C[:] = 0
+        state.n_users[:] = 0
+        self._assemble()
 
     def _log_rung(self) -> None:
         rung = LADDER[self.state.rung]

@@ -26,7 +26,7 @@ ON_DEVICE = (
 )
 """Arrays of `State` that are on the device."""
 
-COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight")
+COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight", "phase")
 """Numbers of `State`."""
 
 
@@ -96,6 +96,7 @@ class State:
     memory: SampleMemory | None
     offsets: Array
     base_weight: int = 0
+    phase: int = 0
     is_shared: bool = False
 
     @property

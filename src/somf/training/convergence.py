@@ -33,6 +33,9 @@ LONGEST_EPOCH = 2**18
 INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
 
+GATHERS = ""
+REMEMBERED = 2**24
+
 PLATEAU = 1e-3
 """Relative improvement over an interval below which a fit looks at more, or remembers more."""
 
@@ -65,6 +68,11 @@ class Convergence:
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
+        self.can_gather = (
+            GATHERS != "" and is_auto and not config.has_weights and n_samples <= LONGEST_EPOCH
+            and n_samples * config.n_components <= REMEMBERED
+        )
+        self.rows = None
 
     @property
     def is_over(self) -> bool:
@@ -146,8 +154,17 @@ class Convergence:
         if before is None:
             return
         improvement = (before - mean) / abs(before) if before != 0 else 0.0
+        if solver.state.phase == 1:
+            solver.state.phase = 2
+            return
+        gathers = self.can_gather and solver.state.phase == 0
         if improvement < PLATEAU and solver.climb(self.batch_size):
             self.before = None  # another part of the features, which cannot be compared
+        elif improvement < PLATEAU and gathers and (GATHERS == "plateau" or self._is_widest):
+            own = self.rows.own
+            solver.gather(own, self.rows.n - len(own))
+        elif solver.state.phase == 2:
+            self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
         elif improvement < PLATEAU and math.isfinite(self.window) and not self._is_widest:
             self.window = min(2.0 * self.window, self.largest_window)
             logger.info("the surrogate remembers %.0f samples from now on", self.window)

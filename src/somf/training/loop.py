@@ -108,6 +108,7 @@ class Loop:
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         self.solver.forgetting.window = convergence.window
+        convergence.rows = self.samples.rows
         n = self.samples.n
         self.record_every = config.record_every or n
         # Records without a measurement cost nothing.
