@@ -87,6 +87,20 @@ class Config:
         return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
 
     @property
+    def has_auto_weights(self) -> bool:
+        """Whether somf chooses how much of a stream is remembered."""
+        return self.learning_rate == AUTO and self.surrogate == "online"
+
+    @property
+    def may_gather(self) -> bool:
+        """Whether the surrogate may become the sum over all samples (see `somf.algorithm.phases`).
+
+        Codes from a part of the features would differ from visit to visit.
+        """
+        sees_everything = self.reduction in (AUTO, 1.0)
+        return self.has_auto_weights and sees_everything and not self.has_weights
+
+    @property
     def last_rung(self) -> int:
         """The rung of the ladder that a fit ends on; 0 if it does not climb."""
         return TOP if self.reduction == AUTO else 0

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.memory import STORED, SampleMemory
+from somf.algorithm.phases import Phase
 from somf.algorithm.schedule import TOP
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
@@ -72,6 +73,8 @@ class State:
         What is subtracted from every feature, in the order of the data; (0,) if nothing is.
     base_weight : int
         What most weights of entries are, 0 or 1.
+    phase : int
+        What B and C are made of (see `somf.algorithm.phases`).
     is_shared : bool
         Whether other ranks have shares of B, C and the memory.
     """
@@ -96,7 +99,7 @@ class State:
     memory: SampleMemory | None
     offsets: Array
     base_weight: int = 0
-    phase: int = 0
+    phase: int = Phase.ONLINE
     is_shared: bool = False
 
     @property
@@ -159,7 +162,7 @@ class State:
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""
-        return {name: getattr(self, name) for name in COUNTERS}
+        return {name: int(getattr(self, name)) for name in COUNTERS}
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], counters: dict[str, int]) -> "State":
