@@ -87,6 +87,14 @@ class Config:
         return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
 
     @property
+    def forgetting_scale(self) -> float:
+        """The unit in which samples are counted when they are forgotten (see `Forgetting`).
+
+        Every atom is learned from its share of the samples.
+        """
+        return float(self.n_components) if isinstance(self.learning_rate, str) else 1.0
+
+    @property
     def has_auto_weights(self) -> bool:
         """Whether somf chooses how much of a stream is remembered."""
         return self.learning_rate == AUTO and self.surrogate == "online"
