@@ -61,14 +61,6 @@ def test_a_sample_weighs_at_least_one_in_a_window(seen):
     assert Forgetting(0.85, window=1.0).weight(seen, 20) == 1.0
 
 
-@pytest.mark.parametrize("seen", [5, 90, 10**5])
-def test_samples_are_counted_in_units_of_a_scale_and_those_of_the_first_one_are_all_kept(seen):
-    kept = 1.0
-    for s in range(seen + 1, seen + 21):
-        kept *= 1 - 1 / (s if s < 100 else 100 * (s / 100) ** 0.7)
-    assert Forgetting(0.7, scale=100).weight(seen, 20) == pytest.approx(1 - kept)
-
-
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
     surrogate = OnlineSurrogate(state, cpu, ALONE, Forgetting(0.9))

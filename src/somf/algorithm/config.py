@@ -9,8 +9,8 @@ from somf.penalties import AtomBall, CodePenalty
 AUTO = "auto"
 """The value of a parameter that leaves the choice to somf."""
 
-AUTO_LEARNING_RATE = 0.85
-"""v where `learning_rate` is "auto". It was the best constant on nearly all of eleven data sets."""
+AUTO_LEARNING_RATE = 0.78
+"""v where `learning_rate` is "auto". No v is best on all data; this one is far from the best on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +85,6 @@ class Config:
         """The exponent v of the weights of samples."""
         is_auto = isinstance(self.learning_rate, str)
         return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
-
-    @property
-    def forgetting_scale(self) -> float:
-        """The unit in which samples are counted when they are forgotten (see `Forgetting`).
-
-        Every atom is learned from its share of the samples.
-        """
-        return float(self.n_components) if isinstance(self.learning_rate, str) else 1.0
 
     @property
     def has_auto_weights(self) -> bool:

@@ -77,7 +77,7 @@ class Solver:
         self.config, self.state = config, state
         self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
-        self.forgetting = Forgetting(config.exponent, config.forgetting_scale)
+        self.forgetting = Forgetting(config.exponent)
         state.is_shared = self.communicator.size > 1
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []

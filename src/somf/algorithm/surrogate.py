@@ -7,7 +7,7 @@ changes nothing, so sums serve as well as averages.
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -80,23 +80,18 @@ class Surrogate(Protocol):
 
 @dataclass
 class Forgetting:
-    """How fast the past fades: after t samples a new one has the weight 1 / M.
-
-    M = min(t, s (t/s)^v, window) is how many samples the average remembers, roughly. Codes from
-    long ago are codes on bad atoms; an average over few codes is noisy.
+    """How fast the past fades: after t samples a new one has the weight max(t^−v, 1 / window).
 
     Attributes
     ----------
     learning_rate : float
         v.
-    scale : float
-        s. Nothing is forgotten of the first s samples. With 1 the weights are t^−v, the paper's.
     window : float
-        Samples that are remembered at most.
+        Samples, roughly, that an average remembers at most. Codes from long ago are codes on bad
+        atoms; an average over few codes is noisy.
     """
 
     learning_rate: float
-    scale: float = 1.0
     window: float = math.inf
 
     def weight(self, n_samples_seen: int, batch_size: int) -> float:
@@ -108,7 +103,7 @@ class Forgetting:
         floor = 1.0 / self.window
         if n_samples_seen == 0 or floor >= 1.0:
             return 1.0
-        if _remembered(n_samples_seen + 1.0, self.learning_rate, self.scale) >= self.window:
+        if (n_samples_seen + 1.0) ** -self.learning_rate <= floor:
             return -math.expm1(batch_size * math.log1p(-floor))
         return -math.expm1(self._log_kept(n_samples_seen, n_samples_seen + batch_size))
 
@@ -117,26 +112,21 @@ class Forgetting:
         total = 0.0
         while start < stop:
             chunk, offset = divmod(start, CHUNK)
-            sums = _log_sums(chunk, self.learning_rate, self.scale, self.window)
+            sums = _log_sums(chunk, self.learning_rate, self.window)
             last = min(offset + stop - start, CHUNK)
             total += float(sums[last] - sums[offset])
             start += last - offset
         return total
 
 
-def _remembered(t: Any, learning_rate: float, scale: float) -> Any:
-    """Return how many of t samples are remembered where there is no window."""
-    return np.minimum(t, scale * (t / scale) ** learning_rate)
-
-
 @lru_cache(maxsize=4)
-def _log_sums(chunk: int, learning_rate: float, scale: float, window: float) -> Array:
+def _log_sums(chunk: int, learning_rate: float, window: float) -> Array:
     """Return the sums of log(1 − weight) over 0, 1, … samples of a chunk; the first sample is none.
 
     A chunk serves many minibatches, and makes the weight of each a difference of two numbers.
     """
     s = np.arange(chunk * CHUNK + 1.0, (chunk + 1) * CHUNK + 1.0)
-    logs = np.log1p(-1.0 / np.minimum(_remembered(s[s > 1], learning_rate, scale), window))
+    logs = np.log1p(-np.maximum(s[s > 1] ** -learning_rate, 1.0 / window))
     return np.concatenate([np.zeros(CHUNK + 1 - len(logs)), np.cumsum(logs)])
 
 
