@@ -10,7 +10,8 @@ AUTO = "auto"
 """The value of a parameter that leaves the choice to somf."""
 
 AUTO_LEARNING_RATE = 0.78
-"""v where `learning_rate` is "auto". No v is best on all data; this one is far from the best on none."""
+"""v where `learning_rate` is "auto". No v is best on all data; with this one, fits are far from the
+best on none."""
 
 
 @dataclass(frozen=True, kw_only=True)

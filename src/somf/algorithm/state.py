@@ -175,8 +175,7 @@ class State:
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
         if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
-            n_halvings = counters.get("n_halvings", 0)
-            is_united = n_halvings > 0 and len(plain["norms"]) == 1
+            is_united = counters.get("n_halvings", 0) > 0 and len(plain["norms"]) == 1
             counters = {n: c for n, c in counters.items() if n != "n_halvings"}
-            counters["rung"] = TOP if is_united else n_halvings
+            counters["rung"] = TOP if is_united else 0
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
