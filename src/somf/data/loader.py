@@ -231,8 +231,8 @@ class Loader:
 
     def _name_of(self, column: int) -> str | None:
         """Return the name of the feature in a column, if it has one."""
-        is_permuted = self.permutation is not None
-        return self._name_of_feature(int(self.permutation[column]) if is_permuted else column)
+        permutation = self.permutation
+        return self._name_of_feature(column if permutation is None else int(permutation[column]))
 
     def _name_of_feature(self, feature: int) -> str | None:
         names = self.source.feature_names

@@ -62,7 +62,8 @@ def gather_sparse(
     n_entries = _count(X.indptr, X.indices, positions, column, len(X.data), starts)
     if n_entries == OUTSIDE:
         return None
-    rows, entries = np.empty(n_entries, starts.dtype), np.empty(n_entries, dtype)
+    rows: Ints = np.empty(n_entries, starts.dtype)
+    entries: Array = np.empty(n_entries, dtype)
     n_kept, total, least = _place(
         X.indptr, X.indices, X.data, positions, column, starts, rows, entries
     )
