@@ -62,7 +62,7 @@ def gather_sparse(
     n_entries = _count(X.indptr, X.indices, positions, column, len(X.data), starts)
     if n_entries == OUTSIDE:
         return None
-    rows: Ints = np.empty(n_entries, starts.dtype)
+    rows: Ints = np.empty_like(starts, shape=n_entries)
     entries: Array = np.empty(n_entries, dtype)
     n_kept, total, least = _place(
         X.indptr, X.indices, X.data, positions, column, starts, rows, entries
