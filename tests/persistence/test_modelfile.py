@@ -274,7 +274,9 @@ def test_the_permutation_of_a_fit_as_floats_is_refused_by_name(toy, tmp_path):
 
 
 @pytest.mark.parametrize("count", [2**53 + 1, 2**63 - 1, 2**63, 10**400, -1, 1.5], ids=str)
-@pytest.mark.parametrize("name", ["n_iter", "n_samples_seen", "n_averaged", "rung", "seed"])
+@pytest.mark.parametrize(
+    "name", ["n_iter", "n_samples_seen", "n_averaged", "rung", "phase", "seed"]
+)
 def test_counters_that_would_overflow_are_refused_by_name(toy, tmp_path, count, name):
     path = tmp_path / "model.somf"
     DictionaryLearning(5, random_state=0).fit(toy).save(path, state=True)
