@@ -60,6 +60,9 @@ CONTENDERS: dict[str, Callable[..., Any]] = {
 FITS = ((0, 0), (0, 1), (1, 0))
 """The fits of an estimator: which half of the data, which seed."""
 
+DENSITIES = (0.05, 0.1, 0.2, 0.3)
+"""The fractions of voxels that maps are cut to, so that they are compared at the same density."""
+
 FOUND = 0.7
 """The cosine from which on a network of a simulation counts as found."""
 
@@ -153,6 +156,30 @@ def explained(maps: Array, rows: Array) -> float:
     return float(np.linalg.norm(rows @ basis) ** 2 / np.linalg.norm(rows) ** 2)
 
 
+def cut(maps: Array, density: float) -> Array | None:
+    """Return maps of unit norm with their largest voxels alone, a fraction of all of them.
+
+    None if fewer voxels are not zero.
+    """
+    unit = maps / np.maximum(np.linalg.norm(maps, axis=1, keepdims=True), 1e-12)
+    n_kept = round(density * unit.size)
+    if np.count_nonzero(unit) < n_kept:
+        return None
+    threshold = np.partition(np.abs(unit).ravel(), -n_kept)[-n_kept]
+    return np.where(np.abs(unit) >= threshold, unit, 0)
+
+
+def explained_at(density: float, found: list[Array], rows: list[Array]) -> float | None:
+    """Return what maps explain of the other half once they are cut, as the median of the fits."""
+    shares = []
+    for maps, (half, _) in zip(found, FITS, strict=True):
+        kept = cut(maps, density)
+        if kept is None:
+            return None
+        shares.append(explained(kept, rows[1 - half]))
+    return float(np.median(shares))
+
+
 def measure(
     paths: list[str], k: int, names: list[str], truth: Simulation | None, picture: Path | None
 ) -> dict[str, Any]:
@@ -195,6 +222,9 @@ def measure(
                 "held-out": [
                     explained(x, rows[1 - half]) for x, (half, _) in zip(found, FITS, strict=True)
                 ],
+                "held-out at density": {
+                    str(density): explained_at(density, found, rows) for density in DENSITIES
+                },
                 "seeds": float(matched(found[0], found[1]).mean()),
                 "halves": float(matched(found[0], found[2]).mean()),
             }

@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import resampled_cells
 from benchmarks.machine import seconds_of_others, write_results
 from somf.integrations.gene_programs import factorize, usages_of
+from somf.typing import Array
 
 
 def write_counts(n_cells: int, path: Path) -> None:
@@ -69,13 +70,15 @@ def errors_of_runs(run: Any, k: int, n_runs: int) -> list[float]:
     import scanpy
 
     X = sp.csr_array(scanpy.read_h5ad(run.paths["normalized_counts"]).X)
-    total, errors = float(np.square(X.data).sum()), []
-    for i in range(n_runs):
-        spectra = cnmf.load_df_from_npz(run.paths["iter_spectra"] % (k, i)).values
-        usages = usages_of(X, spectra)
-        fitted = ((usages.T @ usages) * (spectra @ spectra.T)).sum()
-        errors.append(total - 2 * float((usages * (X @ spectra.T)).sum()) + float(fitted))
-    return errors
+    paths = (run.paths["iter_spectra"] % (k, i) for i in range(n_runs))
+    return [error_of(X, cnmf.load_df_from_npz(path).values) for path in paths]
+
+
+def error_of(X: sp.csr_array, spectra: Array) -> float:
+    """Return ‖X − usages spectra‖² with the best usages."""
+    usages = usages_of(X, spectra)
+    fitted = float(((usages.T @ usages) * (spectra @ spectra.T)).sum())
+    return float(np.square(X.data).sum()) - 2 * float((usages * (X @ spectra.T)).sum()) + fitted
 
 
 def measure(

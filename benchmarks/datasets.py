@@ -120,14 +120,14 @@ def counts() -> Dataset:
     return Dataset("counts", train, test, "NMF", 20, 0.0)
 
 
-def resampled_cells(n_cells: int) -> Array:
+def resampled_cells(n_cells: int, seed: int = 0, dispersion: float = 5.0) -> Array:
     """Return counts of 765 genes in cells that are drawn from models of 700 real cells.
 
     The mean of a new cell is a mixture of two real ones of the same type, its depth that of a
-    third, and its counts are negative binomial.
+    third, and its counts are negative binomial, with more noise if `dispersion` is smaller.
     """
     real, kinds = _blood_cells()
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     first = rng.integers(len(real), size=n_cells)
     second = np.empty_like(first)
     for kind in np.unique(kinds):
@@ -138,7 +138,7 @@ def resampled_cells(n_cells: int) -> Array:
     share, size = rng.random((n_cells, 1)), rng.choice(depth, size=(n_cells, 1))
     rates = real / depth[:, None]
     mean = (share * rates[first] + (1 - share) * rates[second]) * size
-    return rng.poisson(rng.gamma(5.0, mean / 5.0))
+    return rng.poisson(rng.gamma(dispersion, mean / dispersion))
 
 
 def planted() -> Dataset:

@@ -33,6 +33,7 @@ import numpy as np
 from benchmarks.machine import write_results
 from benchmarks.scenes import ALPHA, K, indian_pines_cube, split_indian_pines
 from somf import DictionaryLearning
+from somf.algorithm.masks import BLOCKS_PER_MASK
 from somf.algorithm.solver import Solver
 from somf.data import loader_for
 from somf.distributed.connection import communicator_for
@@ -183,24 +184,30 @@ def loopback_bytes() -> int:
 def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
     """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
 
-    2 |S| k numbers for B and D, k² for C, and (2m)² for each block of m atoms. The last two are
-    sums, which travel whole and once if they are small, and otherwise in parts and twice.
+    2 |S| k numbers for B and D, k (k + 1) / 2 for C and for the Gram matrix of each block of the
+    mask, and (2m)² for each block of m atoms. All but the first are sums, which travel whole and
+    once if they are small, and otherwise in parts and twice.
     """
     rows = 2 * n_features / reduction * K * itemsize * (size - 1) / size
     return rows + sum(
         n * (size - 1) if is_direct(n, size) else 2 * n * (size - 1) / size
-        for n in bytes_of_sums(itemsize)
+        for n in bytes_of_sums(reduction, itemsize)
     )
 
 
-def n_messages(size: int, itemsize: int = 4) -> int:
+def n_messages(size: int, reduction: float, itemsize: int = 4) -> int:
     """Return the messages of a step: one each for B and D, one or two for every sum."""
-    return 2 + sum(1 if is_direct(n, size) else 2 for n in bytes_of_sums(itemsize))
+    sums = bytes_of_sums(reduction, itemsize)
+    return 2 + sum(1 if is_direct(n, size) else 2 for n in sums)
 
 
-def bytes_of_sums(itemsize: int) -> list[int]:
-    """Return the bytes of C and of the Gram matrices of three blocks, which all ranks sum."""
-    return [itemsize * n**2 for n in (K, 64, 64, 72)]
+def bytes_of_sums(reduction: float, itemsize: int) -> list[int]:
+    """Return the bytes of C, and of Gram matrices, which all ranks sum.
+
+    Those of the blocks of features of a mask are one sum, those of three blocks of atoms three.
+    """
+    n_blocks, triangle = 1 if reduction == 1 else BLOCKS_PER_MASK, K * (K + 1) // 2
+    return [itemsize * n for n in (triangle, 64**2, 64**2, 72**2, n_blocks * triangle)]
 
 
 def is_direct(n_bytes: int, size: int) -> bool:

@@ -39,6 +39,9 @@ P = 2000
 CHUNK_ROWS = 250
 """Rows of a chunk, a row group or a record batch: 2 MB."""
 
+NARROW_P = 200
+"""Features of tables that are read in chunks."""
+
 DENSITY = 0.03
 """The share of counts that are not zero."""
 
@@ -89,25 +92,35 @@ def write_tables(folder: Path, X: Any) -> Openers:
     """Write tables and images; return how to open each."""
     import nibabel
     import pyarrow as pa
-    from pyarrow import csv, feather, parquet
+    from pyarrow import csv, parquet
 
     table = pa.table({f"x{i}": X[:, i] for i in range(P)})
     csv.write_csv(table, folder / "X.csv")
     parquet.write_table(table, folder / "X.parquet", row_group_size=CHUNK_ROWS)
-    parquet.write_table(table, folder / "large.parquet", row_group_size=len(X))
-    feather.write_feather(table, folder / "X.feather", chunksize=CHUNK_ROWS)
     image = nibabel.Nifti1Image(X.T.reshape(20, 10, 10, len(X), order="F"), np.eye(4))
     nibabel.save(image, folder / "X.nii")
     nibabel.save(image, folder / "X.nii.gz")
     names = {
         ".csv": "X.csv",
-        "Parquet, unpacked": "large.parquet",
+        "Parquet, unpacked": "X.parquet",
         ".nii": "X.nii",
         ".nii.gz": "X.nii.gz",
     }
-    return {kind: _opener(folder / name) for kind, name in names.items()} | {
-        "Parquet": lambda: _open_as_if_large(folder / "X.parquet"),
-        "Feather": lambda: _open_as_if_large(folder / "X.feather"),
+    return {kind: _opener(folder / name) for kind, name in names.items()}
+
+
+def write_narrow_tables(folder: Path, X: Any) -> Openers:
+    """Write tables of few columns; return how to open each."""
+    import pyarrow as pa
+    from pyarrow import feather, parquet
+
+    table = pa.table({f"x{i}": X[:, i] for i in range(X.shape[1])})
+    n_rows = CHUNK_ROWS * P // X.shape[1]
+    parquet.write_table(table, folder / "narrow.parquet", row_group_size=n_rows)
+    feather.write_feather(table, folder / "narrow.feather", chunksize=n_rows)
+    return {
+        "Parquet": lambda: _open_as_if_large(folder / "narrow.parquet"),
+        "Feather": lambda: _open_as_if_large(folder / "narrow.feather"),
     }
 
 
@@ -220,18 +233,22 @@ def main() -> None:
         folder = Path(name)
         dense = write_arrays(folder, X) | write_tables(folder, X)
         result = measure(dense, X, options.rounds)
+        narrow = X.reshape(-1, NARROW_P)
+        narrow_result = measure(write_narrow_tables(folder, narrow), narrow, options.rounds)
         sparse = write_sparse(folder, sp.csr_array(counts))
         sparse_result = measure(sparse, sp.csr_array(counts), options.rounds)
     core_seconds = (perf_counter() - begin) * (os.cpu_count() or 1)
     report = {
         "machine": facts(),
         "shape": [options.samples, P],
+        "narrow shape": list(narrow.shape),
         "sparse shape": [options.cells, P],
         "density": DENSITY,
         "rounds": options.rounds,
         "share of the cores that other processes had": (seconds_of_others() - others)
         / core_seconds,
         "kinds": result,
+        "narrow kinds": narrow_result,
         "sparse kinds": sparse_result,
     }
     options.output.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,12 +1,13 @@
 """Unknown entries: error and time against peers, on planted matrices and on ratings.
 
-    python -m benchmarks.missing [--seeds 3] [--ratings u::v::r file] [--only planted …]
+    python -m benchmarks.missing [--seeds 3] [--ratings ml-100k.dat …] [--only planted …]
 
 1. Planted matrices of rank 5 (2,000 × 200, noise of a tenth), 10 to 99 per cent of them unknown:
    the error on unknown entries, next to iterative SVD, alternating least squares, and
    scikit-learn's imputers.
 2. Ratings, see `benchmarks.ratings`, and rules for the statistics of the dictionary update.
-3. The time of an epoch per known entry, next to that of the same data without unknown entries.
+3. The time of an epoch per known entry, next to that of the same data without unknown entries,
+   and to that of a sweep of alternating least squares.
 4. Lost values of a hyperspectral scene.
 
 All times are CPU seconds of one thread.
@@ -26,6 +27,8 @@ import scipy.sparse as sp
 
 from benchmarks.machine import write_results
 from benchmarks.ratings import (
+    FIRST_SEED,
+    Ratings,
     alternate,
     measure_ratings,
     measure_rules,
@@ -173,24 +176,33 @@ def measure_epochs() -> dict[str, Any]:
         factors = rng.standard_normal((n, k)), rng.standard_normal((k, p))
         X = factors[0] @ factors[1]
         X = (X / np.linalg.norm(X, axis=1)[:, None]).astype(np.float32)
-        base, rows = _epoch(X, k, "error", 1.0) / X.size, {}
+        base, rows, sweeps = _epoch(X, k, "error", 1.0) / X.size, {}, {}
         for share in (0.01, 0.1, 0.5, 0.9):
-            Y = np.where(rng.random(X.shape) < share, np.float32(np.nan), X)
-            rows[str(share)] = _epoch(Y, k, "nan", 1 - share) / (1 - share) / X.size / base
-        Y = sp.vstack([sp.csr_array(np.where(rng.random(X.shape) < 0.01, X, 0)) for _ in range(9)])
-        rows["0.99, sparse"] = _epoch(Y.tocsr(), k, "absent", 0.01) / Y.nnz / base
-        found[f"{p}, {k}"] = {"nanoseconds": 1e9 * base, "ratios": rows}
+            unknown = rng.random(X.shape) < share
+            Y, n_known = np.where(unknown, np.float32(np.nan), X), X.size - unknown.sum()
+            rows[str(share)] = _epoch(Y, k, "nan", 1 - share) / n_known / base
+            if share >= 0.5:
+                ridge = _epoch(Y, k, "nan", 1 - share, l1_ratio=0.0) / n_known
+                Z = sp.csr_array(np.where(unknown, 0, X))
+                sweeps[str(share)] = [1e9 * ridge, 1e9 * _sweep(Z, k) / n_known]
+        Z = sp.vstack([sp.csr_array(np.where(rng.random(X.shape) < 0.01, X, 0)) for _ in range(9)])
+        Z = Z.tocsr()
+        rows["0.99, sparse"] = _epoch(Z, k, "absent", 0.01) / Z.nnz / base
+        ridge = _epoch(Z, k, "absent", 0.01, l1_ratio=0.0) / Z.nnz
+        sweeps["0.99, sparse"] = [1e9 * ridge, 1e9 * _sweep(Z, k) / Z.nnz]
+        found[f"{p}, {k}"] = {"nanoseconds": 1e9 * base, "ratios": rows, "sweeps": sweeps}
         print(p, k, found[f"{p}, {k}"], flush=True)
     return found
 
 
-def _epoch(X: Any, k: int, missing: str, known: float) -> float:
+def _epoch(X: Any, k: int, missing: str, known: float, l1_ratio: float = 1.0) -> float:
     """Return the CPU seconds of an epoch, without what a fit does once: the second and third."""
 
     def seconds(n_epochs: int) -> float:
-        model = DictionaryLearning(
+        model = MatrixFactorization(
             k,
             alpha=0.1 * known,
+            l1_ratio=l1_ratio,
             missing=missing,
             reduction=1,
             n_epochs=n_epochs,
@@ -203,6 +215,15 @@ def _epoch(X: Any, k: int, missing: str, known: float) -> float:
         return time.process_time() - begin
 
     seconds(1)  # compiles
+    return float(np.median([seconds(3) - seconds(1) for _ in range(3)])) / 2
+
+
+def _sweep(X: sp.csr_array, k: int) -> float:
+    """Return the CPU seconds of a sweep of alternating least squares, likewise."""
+
+    def seconds(n_sweeps: int) -> float:
+        return timed(alternate, X, k, 0.1, n_sweeps, 0)[1]
+
     return float(np.median([seconds(3) - seconds(1) for _ in range(3)])) / 2
 
 
@@ -235,16 +256,15 @@ def measure_inpainting() -> dict[str, float]:
     return {"lost": float(is_lost.mean())} | {name: float(x) for name, x in found.items()}
 
 
-def measure_all_ratings(path: Path | None, n_seeds: int) -> dict[str, Any]:
-    """Return RMSE and seconds by standard deviation of the noise and number of factors."""
+def measure_all_ratings(
+    make: Callable[[Any, int], Ratings], counts: dict[Any, tuple[int, ...]], n_seeds: int
+) -> dict[str, Any]:
+    """Return RMSE and seconds by kind of ratings and number of factors."""
     found: dict[str, Any] = {}
-    for noise, counts in RATINGS.items() if path is None else [(0.0, (10, 20, 40))]:
-        ratings = [
-            planted_ratings(seed, noise) if path is None else read_ratings(path, seed)
-            for seed in range(n_seeds)
-        ]
-        for k in counts:
-            found[f"{noise}, {k}"] = measure_ratings(ratings, k)
+    for kind, numbers in counts.items():
+        ratings = [make(kind, seed) for seed in range(FIRST_SEED, FIRST_SEED + n_seeds)]
+        name = kind.stem if isinstance(kind, Path) else kind
+        found |= {f"{name}, {k}": measure_ratings(ratings, k) for k in numbers}
     return found
 
 
@@ -252,15 +272,20 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--ratings", type=Path, help="a file of MovieLens; else they are planted")
+    parser.add_argument(
+        "--ratings", type=Path, nargs="+", default=[], help="files with lines person::thing::rating"
+    )
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/missing.json"))
     parser.add_argument("--only", nargs="+", help="parts to measure again; others are kept")
     options = parser.parse_args()
     with threads(1):
         measures: dict[str, Callable[[], Any]] = {
             "planted": lambda: measure_planted(options.seeds),
-            "ratings": lambda: measure_all_ratings(options.ratings, options.seeds),
-            "rules": lambda: measure_rules(planted_ratings(0)),
+            "ratings": lambda: measure_all_ratings(planted_ratings, RATINGS, options.seeds),
+            "files": lambda: measure_all_ratings(
+                read_ratings, dict.fromkeys(options.ratings, (10, 20, 40)), options.seeds
+            ),
+            "rules": lambda: measure_rules(planted_ratings(0.85, 0)),
             "epochs": measure_epochs,
             "inpainting": measure_inpainting,
         }

@@ -54,6 +54,26 @@ def comparison(results: dict[str, Any]) -> str:
     return table(header, rows)
 
 
+def equal_density(results: dict[str, Any]) -> str:
+    """Return what maps explain of the other half, once all are cut to the same density."""
+    rows, densities = [], []
+    for name, found in results["data"].items():
+        for library, row in found["libraries"].items():
+            at = row["held-out at density"]
+            densities = list(at)
+            rows.append((name, library, *(_percent(at[density]) for density in densities)))
+    header = (
+        "data",
+        "estimator",
+        *(f"{100 * float(density):g} % of voxels" for density in densities),
+    )
+    return table(header, rows)
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
+
+
 def _networks(row: dict[str, Any], k: int) -> str:
     if "networks found" not in row:
         return "–"

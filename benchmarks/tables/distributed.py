@@ -182,7 +182,8 @@ def predicted(results: dict[str, Any], n_ranks: int, batch: float) -> float:
         return seconds
     latency, bandwidth = results["messages"][str(n_ranks)]
     n_bytes = formula(results["n_features"], REDUCTION, n_ranks)
-    return float(seconds + n_messages(n_ranks) * latency + n_bytes / bandwidth)
+    n = n_messages(n_ranks, REDUCTION)
+    return float(seconds + n * latency + n_bytes / bandwidth)
 
 
 def on_network(
@@ -192,7 +193,8 @@ def on_network(
     latency = network.latency + (N_NODES - 1) * network.per_peer
     n_bytes = formula(results["n_features"], reduction, N_NODES)
     seconds = compute(results, batch) / N_NODES
-    return seconds + n_messages(N_NODES) * latency + n_bytes / network.bandwidth
+    n = n_messages(N_NODES, reduction)
+    return seconds + n * latency + n_bytes / network.bandwidth
 
 
 def efficiency(

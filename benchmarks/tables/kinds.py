@@ -16,16 +16,14 @@ DENSE: tuple[tuple[str, str, str, str], ...] = (
         ".csv",
         "`.csv .tsv .txt`, also `.gz`",
         "converted once",
-        "text in columns; a header of nothing but numbers; several spaces as a delimiter",
+        "text in columns",
     ),
     (
         "Parquet, unpacked",
-        "Parquet, Feather 2, Arrow file, up to 256 MB",
+        "Parquet, Feather 2, Arrow file, up to 256 MB or of more than 256 columns",
         "unpacked once",
-        "columns of text, dates, lists, decimals; Feather 1; Arrow streams",
+        "columns of text, dates, lists; Feather 1; Arrow streams",
     ),
-    ("Parquet", "larger Parquet", "chunked: row groups, unpacked once if over 64 MB", ""),
-    ("Feather", "larger Feather", "chunked: record batches, likewise", ""),
     (".mat", "`.mat` up to version 7", "read into memory", "cells, structs, objects, complex"),
     (".mat 7.3", "`.mat` 7.3", "chunked, transposed", "the same"),
     ("NetCDF-3", "NetCDF-3", "mapped", "CDF-5 (64-bit data)"),
@@ -33,6 +31,12 @@ DENSE: tuple[tuple[str, str, str, str], ...] = (
     (".nii.gz", "NIfTI `.nii.gz`", "decompressed once", "the same"),
 )
 """Kinds of dense files: the name in the results, what to call it, how it is read, what is not."""
+
+NARROW: tuple[tuple[str, str, str, str], ...] = (
+    ("Parquet", "other Parquet", "chunked: row groups, unpacked once if over 64 MB", ""),
+    ("Feather", "other Feather", "chunked: record batches, likewise", ""),
+)
+"""Kinds of files that are measured with fewer features, likewise."""
 
 SPARSE: tuple[tuple[str, str, str, str], ...] = (
     (".npz, sparse", "`.npz` of `scipy.sparse.save_npz`", "read into memory", ""),
@@ -49,7 +53,9 @@ SPARSE: tuple[tuple[str, str, str, str], ...] = (
 def kinds(results: dict[str, Any]) -> str:
     """Return every kind of file: how it is read, what that costs, and what is not supported."""
     rows = []
-    for names, measured in ((DENSE, results["kinds"]), (SPARSE, results["sparse kinds"])):
+    groups = ((DENSE, "kinds"), (NARROW, "narrow kinds"), (SPARSE, "sparse kinds"))
+    for names, group in groups:
+        measured = results[group]
         for name, kind, how, missing in names:
             row = measured[name]
             opened = f"{row['CPU seconds to open']:.1f}"
@@ -61,10 +67,12 @@ def kinds(results: dict[str, Any]) -> str:
 def setting(results: dict[str, Any]) -> str:
     """Return what was measured, and where."""
     n, p = results["shape"]
+    n_narrow, p_narrow = results["narrow shape"]
     n_sparse, p_sparse = results["sparse shape"]
     others = results["share of the cores that other processes had"]
     rows = (
         ("dense samples × features", f"{size(n)} × {size(p)}, float32, {4 * n * p / 1e6:.0f} MB"),
+        ("“other” tables", f"{size(n_narrow)} × {size(p_narrow)}"),
         (
             "sparse samples × features",
             f"{size(n_sparse)} × {size(p_sparse)}, {100 * results['density']:.0f} % not zero",

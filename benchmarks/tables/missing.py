@@ -26,17 +26,26 @@ def planted(results: dict[str, Any]) -> str:
 
 
 def ratings(results: dict[str, Any]) -> str:
-    """Return RMSE on held-out ratings, with seconds."""
+    """Return RMSE on held-out ratings that were planted, with seconds."""
+    return _ratings("noise", results["ratings"])
+
+
+def files(results: dict[str, Any]) -> str:
+    """Return the same for real ratings."""
+    return _ratings("ratings", results["files"])
+
+
+def _ratings(kind: str, found: dict[str, Any]) -> str:
+    methods = ("somf", "ALS")
     return table(
-        ("noise", "k", "offsets alone", "somf", "ALS"),
+        (kind, "k", "offsets alone", *methods),
         (
             (
                 *name.split(", "),
                 f"{np.mean(rows['offsets']):.4f}",
-                _error_and_time(rows["somf"], 4),
-                _error_and_time(rows["ALS"], 4),
+                *(_error_and_time(rows[method], 4) for method in methods),
             )
-            for name, rows in results["ratings"].items()
+            for name, rows in found.items()
         ),
     )
 
@@ -63,6 +72,19 @@ def epochs(results: dict[str, Any]) -> str:
                 f"{row['nanoseconds']:.1f} ns",
                 *(f"{ratio:.1f} ×" for ratio in row["ratios"].values()),
             )
+            for name, row in found.items()
+        ),
+    )
+
+
+def sweeps(results: dict[str, Any]) -> str:
+    """Return nanoseconds per known entry of an epoch with ridge codes, and of a sweep of ALS."""
+    found = results["epochs"]
+    shares = next(iter(found.values()))["sweeps"]
+    return table(
+        ("p", "k", *(f"{_words(share)}: somf, ALS" for share in shares)),
+        (
+            (*name.split(", "), *(f"{a:.0f} ns, {b:.0f} ns" for a, b in row["sweeps"].values()))
             for name, row in found.items()
         ),
     )

@@ -63,19 +63,7 @@ class UnknownParameterError(SomfError, TypeError):
 
 
 class SparsityWarning(UserWarning):
-    """Codes are empty, or as good as dense, where λ was chosen to make them sparse.
-
-    Parameters
-    ----------
-    finding : str
-        What is wrong with the codes, and the λ that would do.
-    advice : str
-        What to pass to an estimator instead.
-    """
-
-    def __init__(self, finding: str, advice: str) -> None:
-        super().__init__(f"{finding} {advice}")
-        self.finding = finding
+    """Codes are empty or as good as dense, or atoms have another density than requested."""
 
 
 class DataError(SomfError, ValueError):

@@ -14,13 +14,15 @@ SCRATCH_BYTES = 2**28
 """Arrays of more bytes than this are in a scratch file that is mapped into memory."""
 
 
-def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any], in_order: bool = False) -> Array:
     """Return zeros, in memory up to `SCRATCH_BYTES`, else mapped from a temporary file.
 
     Parameters
     ----------
     shape : tuple of int
     dtype : numpy.dtype
+    in_order : bool
+        Whether rows are read one after the other, so that the next ones may be read ahead.
 
     Returns
     -------
@@ -32,7 +34,7 @@ def scratch_zeros(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     with tempfile.TemporaryFile() as file:
         _reserve_scratch(file.fileno(), size)
         array = np.memmap(file, dtype=dtype, shape=shape)
-    if hasattr(mmap, "MADV_RANDOM"):
+    if hasattr(mmap, "MADV_RANDOM") and not in_order:
         array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined] # samples come in random order
     return array
 

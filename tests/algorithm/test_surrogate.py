@@ -30,6 +30,11 @@ def coded(code):
     return Coded(code, np.ones(len(code)))
 
 
+def add(surrogate, X, new, old):
+    """Add a minibatch to C and to all rows of B."""
+    surrogate.add(X, new, old, X.shape[0])((slice(0, X.shape[1]),))
+
+
 def random_codes(b, seed):
     rng = np.random.default_rng(seed)
     return rng.standard_normal((b, 5)) * (rng.random((b, 5)) < 0.5)
@@ -70,7 +75,7 @@ def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, 
         w = Forgetting(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
-        surrogate.add(sp.csc_array(X) if sparse else X, coded(code), None, len(code))
+        add(surrogate, sp.csc_array(X) if sparse else X, coded(code), None)
         state.n_samples_seen += 10
     np.testing.assert_allclose(state.B, B, atol=1e-12)
     np.testing.assert_allclose(state.C, C, atol=1e-12)
@@ -82,7 +87,7 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
     for t in range(10):
         batch = np.random.default_rng(t).permutation(30)[:12]
         code = random_codes(12, t)
-        surrogate.add(toy[batch], coded(code), coded(latest[batch]), len(code))
+        add(surrogate, toy[batch], coded(code), coded(latest[batch]))
         surrogate.total()
         latest[batch] = code
     np.testing.assert_allclose(state.B, toy[:30].T @ latest, atol=1e-12)
@@ -90,15 +95,19 @@ def test_the_incremental_surrogate_holds_the_latest_code_of_every_sample(state, 
     np.testing.assert_array_equal(state.n_users, np.count_nonzero(latest, axis=0))
 
 
-def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy):
+@pytest.mark.parametrize("n_early", [0, 25, 60])
+def test_an_atom_that_all_samples_abandon_leaves_no_rounding_errors(state, toy, n_early):
     surrogate = IncrementalSurrogate(state, cpu, ALONE)
     old = random_codes(20, 0)
-    surrogate.add(toy[:20], coded(old), coded(np.zeros_like(old)), 20)
+    add(surrogate, toy[:20], coded(old), coded(np.zeros_like(old)))
     surrogate.total()
     new = random_codes(20, 1)
     new[:, 2] = 0
-    surrogate.add(toy[:20], coded(new), coded(old), 20)
+    add_to_B = surrogate.add(toy[:20], coded(new), coded(old), 20)
+    add_to_B((slice(0, n_early),))
     surrogate.total()
+    add_to_B((slice(n_early, 60),))
+    np.testing.assert_allclose(state.B, toy[:20].T @ new, atol=1e-12)
     assert not state.B[:, 2].any()
     assert not state.C[2].any()
     assert not state.C[:, 2].any()

@@ -101,9 +101,13 @@ def test_the_traceback_of_a_bug_cannot_control_the_terminal(capsys):
 
 
 def test_a_warning_about_codes_names_options_of_the_command(capsys):
+    text = (
+        'All codes are empty: alpha=1 is too large. alpha="auto" with code_density finds such a '
+        "value; normalize=True scales samples."
+    )
     with Console(quiet=True, as_json=False).forward_logs():
-        warning = SparsityWarning("All codes are empty.", 'alpha="auto" would do.')
-        warnings.warn(warning, stacklevel=1)
-    errors = capsys.readouterr().err
-    assert "All codes are empty. --density" in errors
-    assert "auto" not in errors
+        warnings.warn(text, SparsityWarning, stacklevel=1)
+    assert capsys.readouterr().err == (
+        "Warning: All codes are empty: --alpha 1 is too large. --density finds such a value; "
+        "--normalize scales samples.\n"
+    )

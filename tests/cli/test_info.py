@@ -2,10 +2,13 @@
 
 import os
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
+from scipy.io import netcdf_file
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
@@ -133,6 +136,35 @@ def test_info_of_a_checkpoint_has_its_seconds_also_between_two_records(somf_comm
     with pytest.raises(RuntimeError):
         model.fit(np.load("rows.npy"), validation=0.1)
     assert somf_command.json("info going")["seconds"] > 0
+
+
+def test_info_of_a_netcdf_cube_has_its_shape_and_wavelengths(somf_command):
+    with netcdf_file("cube.nc", "w") as file:
+        for name, size in (("y", 6), ("x", 5), ("band", 4)):
+            file.createDimension(name, size)
+        file.createVariable("band", "f4", ("band",))[:] = [400, 500, 600, 700]
+        file.createVariable("cube", "i2", ("y", "x", "band"))[:] = 1
+    facts = somf_command.json("info cube.nc")
+    assert facts["shape"] == [6, 5, 4]
+    assert facts["channels"] == "4, band 400 to 700"
+    assert "--patches" in facts["what"]
+
+
+def test_a_header_of_numbers_can_be_declared(somf_command):
+    Path("bands.csv").write_text("400,410\n1,2\n3,4\n")
+    assert somf_command.json("info bands.csv")["samples"] == 3
+    facts = somf_command.json("info bands.csv --header")
+    assert facts["samples"] == 2
+    assert facts["feature_names"] == "2: 400, 410"
+
+
+def test_a_folder_of_10x_is_data(somf_command):
+    Path("cells").mkdir()
+    scipy.io.mmwrite("cells/matrix.mtx", sp.coo_array(np.eye(3, 4)))
+    Path("cells/genes.tsv").write_text("id1\tA\nid2\tB\nid3\tC\n")
+    assert somf_command.json("info cells")["samples"] == 3
+    somf_command("fit cells --transposed --problem nmf --components 2 --epochs 1 -o cells.somf")
+    assert somf.load("cells.somf").feature_names_in_.tolist() == ["A", "B", "C"]
 
 
 def test_a_folder_that_is_not_data_is_named_as_one(somf_command):

@@ -102,6 +102,7 @@ def test_an_image_is_written_to_a_file_of_any_kind_and_replaced_only_by_force(so
         ("image.somf scene.npy -o again.bmp", "--output must end in one of .npy, .zarr, .tif"),
         ("image.somf scene.npy -o again.png", "add --dtype uint8"),
         ("image.somf scene.npy --noise 3 -o again.npy", "--noise needs --denoise"),
+        ("image.somf scene.npy --denoise 25 -o again.npy", "write --denoise --noise 25"),
         ("image.somf scene.npy scene.npy -o again.npy", "--output must have {name}"),
         ("image.somf scene.npy scene.npy -o '{name}.npy'", "The images must have different names"),
         ("rows.somf rows.npy -o again.npy", "is not an image that was cut into patches"),

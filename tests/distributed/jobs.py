@@ -9,9 +9,11 @@ import numpy as np
 import somf
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
-from somf.data import Loader, Source, as_source
+from somf.data import Loader, Source, loader_for
+from somf.distributed import row_work
 from somf.distributed.connection import communicator_for
 from somf.distributed.dealing import edges_of
+from somf.estimators.opening import for_source
 from somf.training.convergence import Convergence
 from somf.training.minibatches import epochs
 from somf.training.samples import Rows
@@ -31,6 +33,22 @@ def samples(kind="DictionaryLearning", n=131, p=50):
     """Return data that cannot be divided evenly, neither by 2 ranks nor by 4."""
     X = planted(n, p, 8)[0]
     return np.abs(X) if kind == "NMF" else X
+
+
+def unknown(kind, missing_share=0.3):
+    """Return the same samples, of which some entries are unknown."""
+    X = samples(kind)
+    X[np.random.default_rng(1).random(X.shape) < missing_share] = np.nan
+    return X
+
+
+DATA = {
+    "dense": samples,
+    "sparse": lambda _: random_csr(131, 50, 0.2),
+    "few unknown": unknown,
+    "many unknown": lambda kind: unknown(kind, 0.7),
+}
+"""Kinds of samples, by name; functions of the kind of problem."""
 
 
 def params(**others):
@@ -53,25 +71,29 @@ def fit(_, kind, settings, X, options=None):
 
 def fit_many(rank, cases, size):
     """Fit all cases; return the atoms, and on rank 0 those of `replay`."""
-    found = []
-    for kind, settings, sparse in cases:
-        X = random_csr(131, 50, 0.2) if sparse else samples(kind)
+    before, found = row_work.PIECE_ROWS, []
+    row_work.PIECE_ROWS = 7  # 50 features are several pieces
+    for kind, settings, which in cases:
+        X = DATA[which](kind)
         components = fit(rank, kind, settings, X)[0]
-        found.append((components, replay(kind, settings, X, size) if rank == 0 else None))
+        expected = replay(kind, settings, X, size).components if rank == 0 else None
+        found.append((components, expected))
+    row_work.PIECE_ROWS = before
     return found
 
 
 def replay(kind, settings, X, size):
-    """Return the atoms of one process that takes the minibatches of several ranks."""
+    """Return the state of one process that takes the minibatches of several ranks."""
     model = getattr(somf, kind)(**settings)
-    config = requested(model, X)
-    source, seed = as_source(X), model._draw_seed()
+    source, seed = model._opened(X)[0], model._draw_seed()
+    config = requested(model, source)
     edges = edges_of(X.shape[0], size)
     shares = [hold_out(source, None, seed, Rows(rank, edges)).samples for rank in range(size)]
-    model.set_params(init=first_atoms(config, source, shares, seed).T)
-    config = requested(model, X)
+    if isinstance(model.init, str):
+        model.set_params(init=first_atoms(config, source, shares, seed).T)
+        config = requested(model, source)
     state = start(config, source, hold_out(source, None, seed).samples, seed, is_finite=True)
-    loader = Loader(source, state.dtype, state.permutation)
+    loader = loader_for("cpu", source, state.dtype, state.permutation)
     solver, convergence = Solver(config, state), Convergence(config, X.shape[0])
     solver.forgetting.window = convergence.window
     passes = [epochs(loader, share, seed, config.batch_size, config.n_epochs) for share in shares]
@@ -85,11 +107,11 @@ def replay(kind, settings, X, size):
             convergence.conclude(solver)
         if convergence.is_over:
             break
-    return state.components
+    return state
 
 
-def requested(model, X):
-    return model._requested_config().for_features(X.shape[1]).for_samples(*X.shape)
+def requested(model, source):
+    return for_source(model._requested_config(), source).for_samples(*source.shape)
 
 
 def first_atoms(config, source, shares, seed):
@@ -140,7 +162,7 @@ def interrupted(n_iter):
     raise InterruptedError(f"at iteration {n_iter}")
 
 
-def fit_with_checkpoint(_, path, n_stop, settings):
+def fit_with_checkpoint(_, path, n_stop, settings, which="dense"):
     """Fit with a checkpoint after every step; raise an error on all ranks if asked for."""
     callbacks = [stop_at(n_stop, lambda: interrupted(n_stop))] if n_stop else ()
     model = somf.DictionaryLearning(
@@ -148,8 +170,16 @@ def fit_with_checkpoint(_, path, n_stop, settings):
         checkpoint=somf.Checkpoint(path, every_samples=1, hash_data=True),
         callbacks=callbacks,
     )
-    model.fit(samples(), validation=0.2)
-    return model.components_, model.n_iter_, model.history_["objective"], model.has_state
+    model.fit(DATA[which]("DictionaryLearning"), validation=0.2)
+    return model.components_, model.n_iter_, model.history_["objective"]
+
+
+def fit_and_save(rank, path, settings):
+    """Fit with a checkpoint, save the model with its state, and return it."""
+    model = somf.DictionaryLearning(**settings, checkpoint=path).fit(samples())
+    if rank == 0:
+        model.save(f"{path}.model", state=True)
+    return model
 
 
 def fail(rank, which, how):
@@ -209,13 +239,15 @@ def messages(_, kind):
     ranks = communicator_for("cpu")
     large = np.arange(3000.0).reshape(3, 1000) * (1 + ranks.rank)
     ranks.enclose("number", 2.5)
-    sums = ranks.sum(large, np.full(3, ranks.rank))
+    symmetric = np.add.outer(np.arange(5.0), np.arange(5.0)) * ranks.rank
+    symmetric, *sums = ranks.sum(symmetric, large, np.full(3, ranks.rank), n_symmetric=1)
     number = ranks.enclosed("number")
     wishes = [ranks.agree("wish", ranks.rank == 1)]
     ranks.sum(large)
     wishes.append(ranks.agree("wish", False))
     return {
         "sums": sums,
+        "symmetric": symmetric,
         "number": number,
         "wishes": wishes,
         "any": (ranks.any(ranks.rank == 0), ranks.any(False)),
@@ -246,13 +278,14 @@ def aligned(rank):
     return model._state.D, model._state.grams
 
 
-def sum_by_nccl(rank):
+def use_nccl(rank, cases):
     """Return what a group of one rank gives on a GPU, by NCCL."""
     import torch
     from torch import distributed
 
     from somf.distributed.failures import Witness
     from somf.distributed.process_group import ProcessGroup
+    from somf.estimators import base
 
     torch.cuda.set_device(0)
     store = distributed.distributed_c10d._get_default_store()
@@ -261,8 +294,16 @@ def sum_by_nccl(rank):
     ranks.enclose("number", 2.5)
     tensor = torch.arange(3000.0, device="cuda")
     (total,) = ranks.sum(tensor)
-    return {
+    found = {
         "sum": total.cpu().numpy(),
         "exchanged": ranks.exchange(tensor[:3][None].contiguous())[0].tolist(),
         "number": ranks.enclosed("number"),
+        "fits": [],
     }
+    base.communicator_for = lambda _: ranks
+    for kind, settings, X in cases:
+        on_gpu = settings | {"device": "cuda"}
+        found["fits"].append(
+            [fit(rank, kind, on_gpu, X, {"ranks": which})[0] for which in ("off", "share")]
+        )
+    return found

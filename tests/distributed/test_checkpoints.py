@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import somf
-from somf.errors import MissingStateError
 from tests.distributed import jobs
 from tests.helpers.ranks import team
 
@@ -17,19 +16,21 @@ SETTINGS = jobs.params(n_epochs=4)
 """Those of all fits here: 16 iterations."""
 
 
-def stopped(ranks, path, n_iter, settings=SETTINGS):
+def stopped(ranks, path, n_iter, *which):
     """Fit until an iteration, at which all ranks raise an error."""
-    ranks.start(jobs.fit_with_checkpoint, path, n_iter, settings)
+    ranks.start(jobs.fit_with_checkpoint, path, n_iter, *which)
     ranks.collect(ranks.size)
 
 
+@pytest.mark.parametrize("which", ["dense", "few unknown"])
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
-def test_a_fit_resumes_bit_by_bit_on_the_same_number_of_ranks(ranks, tmp_path, surrogate):
-    settings = SETTINGS | {"surrogate": surrogate}
-    whole = ranks.run(jobs.fit_with_checkpoint, tmp_path / "whole", 0, settings)
-    for n_iter in (3, 6, 9):
-        stopped(ranks, tmp_path / "c", n_iter, settings)
-    resumed = ranks.run(jobs.fit_with_checkpoint, tmp_path / "c", 0, settings)
+def test_a_fit_resumes_bit_by_bit_on_the_same_number_of_ranks(ranks, tmp_path, surrogate, which):
+    missing = "error" if which == "dense" else "nan"
+    settings = SETTINGS | {"surrogate": surrogate, "missing": missing}
+    whole = ranks.run(jobs.fit_with_checkpoint, tmp_path / "whole", 0, settings, which)
+    for n_iter in (3, 9):
+        stopped(ranks, tmp_path / "c", n_iter, settings, which)
+    resumed = ranks.run(jobs.fit_with_checkpoint, tmp_path / "c", 0, settings, which)
     for (components, *others), expected in zip(resumed, whole, strict=True):
         assert components.tobytes() == expected[0].tobytes()
         assert others == list(expected[1:])
@@ -62,14 +63,19 @@ def test_a_fit_of_one_process_continues_on_several_ranks(two, tmp_path):
     assert found[0][1] == 16
 
 
-def test_a_model_of_several_ranks_has_no_state(two, tmp_path):
-    path = tmp_path / "c"
-    found = two.run(jobs.fit_with_checkpoint, path, 0, SETTINGS)
-    assert not found[0][3]
-    model = somf.load(path)
-    np.testing.assert_array_equal(model.components_, found[0][0])
-    with pytest.raises(MissingStateError, match="fitted by several ranks"):
-        model.partial_fit(jobs.samples())
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_one_process_goes_on_learning_where_several_ranks_have_stopped(two, tmp_path, surrogate):
+    path, settings = tmp_path / "c", SETTINGS | {"surrogate": surrogate, "code_tol": 1e-12}
+    models = two.run(jobs.fit_and_save, path, settings)
+    whole = jobs.replay("DictionaryLearning", settings, jobs.samples(), 2)
+    for name in ("D", "B", "C", "n_users", "last_used"):
+        np.testing.assert_allclose(getattr(models[0]._state, name), getattr(whole, name), atol=1e-9)
+    later = jobs.samples(n=60)
+    for model in (*models, somf.load(f"{path}.model"), somf.load(path)):
+        model.partial_fit(later, sample_ids=np.arange(1000, 1060))
+        assert model.components_.tobytes() == models[0].components_.tobytes()
+        assert model.n_samples_seen_ == 4 * 131 + 60
+        np.testing.assert_array_equal(model._state.memory.ids, np.arange(1000, 1060))
 
 
 def test_killing_a_rank_at_any_moment_leaves_a_checkpoint_that_resumes(two, tmp_path):

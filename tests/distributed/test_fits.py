@@ -9,9 +9,10 @@ import somf
 from somf.distributed.dealing import edges_of
 from tests.distributed import jobs
 from tests.helpers.problems import random_csr
+from tests.helpers.ranks import RankFailure
 
 CASES = [
-    (kind, jobs.params(**extra, code_tol=1e-12, **jobs.PROBLEMS[kind]), False)
+    (kind, jobs.params(**extra, code_tol=1e-12, **jobs.PROBLEMS[kind]), "dense")
     for kind, extra in itertools.product(
         jobs.PROBLEMS,
         [
@@ -24,29 +25,58 @@ CASES = [
 ]
 """Every problem with every code estimator and surrogate, and with every kind of reduction."""
 
+ATOMS = np.random.default_rng(0).random((8, 50)) - 0.5
+"""Initial atoms of fits whose samples are not known as a whole."""
+
 CASES += [
-    ("DictionaryLearning", jobs.params(code_tol=1e-12), True),
-    # More atoms than samples need: unused ones are replaced by samples of any rank.
-    ("DictionaryLearning", jobs.params(n_components=30, alpha=0.5, code_tol=1e-12, n_epochs=4), 0),
+    ("MatrixFactorization", jobs.params(code_tol=1e-12, alpha=0.1) | settings, which)
+    for which, settings in [
+        ("few unknown", {"missing": "nan", "init": ATOMS}),
+        ("few unknown", {"missing": "nan", "init": ATOMS, "masks": "bernoulli"}),
+        ("many unknown", {"missing": "nan", "init": ATOMS, "surrogate": "incremental"}),
+        ("many unknown", {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1}),
+        ("sparse", {"missing": "absent", "init": ATOMS, "atom_alpha": 0.1}),
+        ("dense", {"atom_alpha": 0.1}),
+        ("sparse", {}),
+        # More atoms than samples need: unused ones are replaced by samples of any rank.
+        ("dense", {"n_components": 30, "alpha": 0.5, "n_epochs": 4}),
+        # Minibatches that not every rank has a part of.
+        ("dense", {"batch_size": 3, "n_epochs": 1}),
+    ]
+]
+
+CASES += [
     # Everything decided from the data.
     (
         "DictionaryLearning",
         {"n_components": 8, "code_tol": 1e-12, "random_state": 0, "n_threads": 1, "n_epochs": 30},
-        False,
+        "dense",
     ),
-    # Minibatches that not every rank has a part of.
-    ("DictionaryLearning", jobs.params(batch_size=3, code_tol=1e-12, n_epochs=1), False),
 ]
 
 
 def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks):
-    cases = CASES if ranks.size == 2 else CASES[2::4] + CASES[-4:]
+    cases = CASES if ranks.size == 2 else CASES[2:-10:4] + CASES[-10:]
     found = ranks.run(jobs.fit_many, cases, ranks.size, timeout=300)
     for case, *answers in zip(cases, *found, strict=True):
         components, expected = answers[0]
         np.testing.assert_allclose(components, expected, atol=1e-9, err_msg=str(case))
         for others, _ in answers[1:]:
             assert others.tobytes() == components.tobytes(), case
+
+
+def test_ranks_heed_weights_of_entries_and_of_samples(two):
+    X, settings = jobs.unknown("DictionaryLearning"), jobs.params(code_tol=1e-12, init=ATOMS)
+    expected = two.run(jobs.fit, "DictionaryLearning", settings | {"missing": "nan"}, X)
+    weights = {"weights": np.where(np.isnan(X), 0.0, 1.0), "sample_weight": np.full(131, 2.0)}
+    found = two.run(jobs.fit, "DictionaryLearning", settings, np.nan_to_num(X), weights)
+    np.testing.assert_allclose(found[0][0], expected[0][0], atol=1e-9)
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+
+
+def test_offsets_are_for_a_single_process(two):
+    with pytest.raises(RankFailure, match="center='both' is for a single process, got 2 ranks"):
+        two.run(jobs.fit, "DictionaryLearning", jobs.params(center="both"), jobs.samples())
 
 
 def test_a_fit_is_repeated_bit_by_bit(two):

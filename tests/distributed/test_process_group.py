@@ -12,6 +12,8 @@ def test_messages_reach_all_ranks(ranks):
         large, counts = found["sums"]
         np.testing.assert_array_equal(large, np.arange(3000.0).reshape(3, 1000) * n * (n + 1) / 2)
         np.testing.assert_array_equal(counts, np.full(3, n * (n - 1) / 2))
+        expected = np.add.outer(np.arange(5.0), np.arange(5.0)) * n * (n - 1) / 2
+        np.testing.assert_array_equal(found["symmetric"], expected)
         assert found["number"] == 2.5 * n
         assert found["wishes"] == [False, True]
         assert found["any"] == (True, False)
@@ -27,7 +29,8 @@ def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
     k, p, size = 8, 8000, ranks.size
     settings = jobs.params(n_components=k, reduction=reduction, code_estimator="masked")
     sent = ranks.run(jobs.bytes_per_step, settings, p)
-    numbers = 2 * p / reduction * k + 2 * k**2 + 2 * (2 * k) ** 2
-    expected = 8 * numbers * (size - 1) / size
+    n_blocks = 1 if reduction == 1 else 2
+    sums = (1 + n_blocks) * k * (k + 1) / 2 + (2 * k) ** 2  # small, so they are sent whole to all
+    expected = 8 * (size - 1) * (2 * p / reduction * k / size + sums)
     for steps in sent:
-        assert np.median(steps) == pytest.approx(expected, rel=0.05)
+        assert np.median(steps) == pytest.approx(expected, rel=0.02)

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 
 import somf
-from somf import DictionaryLearning, MatrixFactorization
+from somf import DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.data import Offsets, as_source
-from somf.errors import DataError
+from somf.errors import DataError, ParameterError
 from tests.helpers.ratings import planted_ratings
 
 RIDGE = {
@@ -175,3 +175,57 @@ def test_a_change_of_center_after_a_fit_is_refused(tmp_path):
     with pytest.raises(somf.errors.ParameterError, match="center"):
         model.partial_fit(X)
     assert model.inverse_transform(np.zeros((1, 2))).shape == (1, 5)
+
+
+def shifted(n_samples=60, n_features=30):
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((n_samples, n_features)) + 5 * rng.standard_normal(n_features)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_means_of_features_are_subtracted_as_if_x_were_centred(weighted):
+    X = shifted()
+    counts = np.random.default_rng(1).integers(1, 4, 60).astype(float) if weighted else np.ones(60)
+    means = counts @ X / counts.sum()
+    params = {"alpha": 0.5, "n_epochs": 3, "random_state": 0}
+    model = DictionaryLearning(5, center="features", **params).fit(X, sample_weight=counts)
+    other = DictionaryLearning(5, **params).fit(X - means, sample_weight=counts)
+    np.testing.assert_allclose(model.offsets_, means)
+    np.testing.assert_allclose(model.components_, other.components_, atol=1e-9)
+    codes = model.transform(X)
+    np.testing.assert_allclose(codes, other.transform(X - means), atol=1e-9)
+    expected = other.inverse_transform(codes) + means
+    np.testing.assert_allclose(model.inverse_transform(codes), expected)
+    assert model.objective(X) == pytest.approx(other.objective(X - means))
+    assert model.explained_variance(X) == pytest.approx(other.explained_variance(X - means))
+
+
+def test_means_of_features_are_part_of_files_checkpoints_and_streams(tmp_path):
+    X = shifted().astype(np.float32)
+    params = {"center": "features", "atom_density": 0.3, "n_epochs": 3, "random_state": 0}
+    path = tmp_path / "c"
+    model = SparsePCA(4, **params, checkpoint=path).fit(X, validation=0.2)
+    again = SparsePCA(4, **params, checkpoint=path).fit(X, validation=0.2)
+    np.testing.assert_array_equal(model.components_, again.components_)
+    assert model.offsets_.dtype == model.components_.dtype == np.float32
+    model.save(tmp_path / "m.somf", state=True)
+    loaded = somf.load(tmp_path / "m.somf")
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    np.testing.assert_array_equal(
+        loaded.partial_fit(X).components_, model.partial_fit(X).components_
+    )
+    with pytest.raises(ParameterError, match="center must stay what it was"):
+        model.set_params(center="none").partial_fit(X)
+
+
+def test_means_of_features_are_refused_where_they_make_no_sense():
+    X = shifted()
+    with pytest.raises(DataError, match="for dense X, got a sparse"):
+        DictionaryLearning(4, center="features").fit(sp.csr_array(X))
+    with pytest.raises(ParameterError, match="center must be 'both' or 'none' where entries are"):
+        DictionaryLearning(4, center="features").fit(X, weights=np.ones_like(X))
+    X[7, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity in row 7"):
+        DictionaryLearning(4, center="features").fit(X)
+    with pytest.raises(ParameterError, match="center must be 'none' where codes and atoms are not"):
+        somf.NMF(4, center="features").fit(np.ones((10, 4)))

@@ -30,7 +30,11 @@ from somf import DictionaryLearning, MatrixFactorization
         ({"patience": 0}, ValueError, "patience must be at least 1"),
         ({"code_estimator": "best"}, ValueError, "code_estimator must be 'auto' or 'averaged'"),
         ({"masks": "paper"}, ValueError, "masks must be 'blocks' or 'bernoulli', got 'paper'"),
-        ({"surrogate": None}, ValueError, "surrogate must be 'online' or 'incremental', got None"),
+        (
+            {"surrogate": None},
+            ValueError,
+            "surrogate must be 'online' or 'incremental' or 'auto', got None",
+        ),
         ({"init": "zeros"}, ValueError, "init must be 'samples' or 'random' or 'nndsvd' or 'auto'"),
         ({"init": np.ones(60)}, ValueError, "'nndsvd' or 'auto' or an array of shape"),
         ({"init": np.ones((3, 60))}, ValueError, "init must have n_components=4 rows, got 3"),

@@ -96,18 +96,17 @@ def test_unknown_entries_are_the_same_whether_they_are_nan_or_absent(X, kind, pa
 
 
 @pytest.mark.parametrize("share", [0.2, 0.7])
-@pytest.mark.parametrize("positive", [False, True])
-def test_codes_satisfy_the_optimality_conditions_on_known_entries(X, share, positive):
+@EACH_PROBLEM
+def test_codes_satisfy_the_optimality_conditions_on_known_entries(X, kind, params, share):
     Y, unknown = holes(X, share)
-    settings = TIGHT | {"alpha": 0.05, "positive_code": positive, "missing": "nan"}
-    model = DictionaryLearning(K, **settings).fit(Y)
-    codes = model.transform(Y)
+    model = kind(K, **TIGHT | params | {"missing": "nan"}).fit(Y)
+    penalty, codes = model._config().transform_penalty, model.transform(Y)
     residual = np.where(unknown, 0, X - codes @ model.components_)
-    gradient = -residual @ model.components_.T
+    gradient = penalty.l2 * codes - residual @ model.components_.T
     used = codes != 0
-    np.testing.assert_allclose(gradient[used], -0.05 * np.sign(codes[used]), atol=1e-3)
-    least = gradient[~used] if positive else -np.abs(gradient[~used])
-    assert (least >= -0.05 - 1e-3).all()
+    np.testing.assert_allclose(gradient[used], -penalty.l1 * np.sign(codes[used]), atol=1e-4)
+    least = gradient[~used] if penalty.positive else -np.abs(gradient[~used])
+    assert (least >= -penalty.l1 - 1e-4).all()
 
 
 @EACH_PROBLEM
@@ -129,20 +128,35 @@ def test_the_gradient_of_the_objective_is_that_of_finite_differences(X, kind, pa
 
 
 @pytest.mark.parametrize("share", [0.2, 0.7])
-def test_the_incremental_surrogate_converges_to_a_stationary_point(X, share):
+@EACH_PROBLEM
+def test_the_incremental_surrogate_converges_to_a_stationary_point(X, kind, params, share):
     Y, _ = holes(X, share)
-    params = {"surrogate": "incremental", "alpha": 0.3, "l1_ratio": 0.0, "missing": "nan"}
-    model = MatrixFactorization(
-        2,
-        n_epochs=3000,
-        tol=0,
-        batch_size=60,
-        code_tol=1e-14,
-        reduction=1,
-        random_state=0,
-        **params,
-    ).fit(Y)
-    assert model.stationarity_gap(Y) < 1e-8
+    settings = TIGHT | params | {"surrogate": "incremental", "missing": "nan", "reduction": 1}
+    model = kind(2, **settings | {"code_tol": 1e-14, "n_epochs": 1, "batch_size": 60}).fit(Y)
+    assert model.stationarity_gap(Y) > 1e-3
+    model.set_params(n_epochs=300).fit(Y)
+    assert model.transform(Y).any()
+    assert abs(model.stationarity_gap(Y)) < 1e-12
+
+
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_matrices_of_features_in_a_scratch_file_give_the_same_fit(
+    X, tmp_path, monkeypatch, surrogate, caplog
+):
+    settings = TIGHT | {"missing": "nan", "reduction": 2, "surrogate": surrogate}
+    Y, _ = holes(X, 0.3)
+    in_memory = DictionaryLearning(K, **settings).fit(Y)
+    monkeypatch.setattr("somf.scratch.SCRATCH_BYTES", 1000)
+    with caplog.at_level("INFO", "somf"):
+        mapped = DictionaryLearning(K, **settings).fit(Y)
+    assert "scratch file" in caplog.text
+    assert mapped.components_.tobytes() == in_memory.components_.tobytes()
+    mapped.save(tmp_path / "m.somf", state=True)
+    loaded = somf.load(tmp_path / "m.somf")
+    assert isinstance(loaded._state.C_by_feature, np.memmap)
+    for model in (in_memory, loaded):
+        model.partial_fit(Y, sample_ids=np.arange(len(Y)))
+    assert loaded.components_.tobytes() == in_memory.components_.tobytes()
 
 
 def test_known_entries_are_left_and_unknown_ones_are_predicted(X, tmp_path):

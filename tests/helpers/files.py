@@ -18,12 +18,15 @@ def read(path, **options):
         source.rows(np.array([row]))
 
 
-def fails(path, message, error=DamagedFileError, **options):
-    """Check that opening, or reading, a file gives an error that names it, and takes no memory."""
+def fails(path, message, error=DamagedFileError, opened=None, **options):
+    """Check that opening, or reading, a file gives an error that names it, and takes no memory.
+
+    Another file may be opened, which leads to the one that is named.
+    """
     tracemalloc.start()
     try:
         with pytest.raises(error, match=message) as caught:
-            read(path, **options)
+            read(path if opened is None else opened, **options)
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -42,6 +42,24 @@ def test_the_online_fit_sees_a_part_of_many_cells(monkeypatch, most):
     assert np.square(X.toarray() - theirs @ again).sum() == pytest.approx(error, rel=1e-3)
 
 
+def test_the_best_of_several_starts_is_refined(monkeypatch):
+    starts = iter([np.eye(15, 3, k=-j, dtype=np.float32) for j in (0, 4, 8)])
+    monkeypatch.setattr(gene_programs, "_online", lambda *_: next(starts))
+    refined, tried = gene_programs.refine, {}
+
+    def note(X, D, *others, max_passes, **options):
+        found = refined(X, D, *others, max_passes=max_passes, **options)
+        if max_passes == gene_programs.TRIAL_PASSES:
+            tried[found.D.tobytes()] = found.objective
+        else:
+            assert D.tobytes() == min(tried, key=tried.get)
+        return found
+
+    monkeypatch.setattr(gene_programs, "refine", note)
+    factorize(counts(), 3)
+    assert len(tried) == 3
+
+
 def test_usages_are_those_of_non_negative_least_squares():
     X, rng = counts(), np.random.default_rng(1)
     spectra = rng.gamma(0.5, 1.0, (3, 15)) * np.array([[1e-6], [1.0], [1e6]])

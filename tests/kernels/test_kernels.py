@@ -429,7 +429,36 @@ def test_matrix_products_are_right_for_dense_and_sparse_samples(kernels, dtype, 
         expected = decay * B + X.T @ code
         kernels.accumulate(B, given, code, decay)
         np.testing.assert_allclose(B, expected, **close)
+    rows, expected = (slice(2, 9), slice(15, 30)), B.copy()
+    for s in rows:
+        expected[s] = 0.5 * B[s] + X[:, s].T @ code
+    kernels.accumulate(B, given, code, 0.5, rows)
+    np.testing.assert_allclose(B, expected, **close)
     assert B.dtype == dtype
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@DTYPES
+def test_rows_are_packed_and_unpacked(device, dtype):
+    kernels, A = kernels_for(device), np.random.default_rng(0).random((60, 4)).astype(dtype)
+    given, other = kernels.to_device(A), kernels.to_device(np.zeros_like(A))
+    packed = kernels.zeros((40, 4), given)
+    kernels.pack_rows(given, ROWS, packed)
+    S = np.concatenate([np.arange(s.start, s.stop) for s in ROWS])
+    np.testing.assert_array_equal(to_host(packed)[: len(S)], A[S])
+    assert not to_host(packed)[len(S) :].any()
+    kernels.unpack_rows(packed, other, ROWS)
+    np.testing.assert_array_equal(to_host(other)[S], A[S])
+    assert np.count_nonzero(to_host(other)) == A[S].size
+
+
+@KERNELS
+@DTYPES
+def test_parts_are_summed(kernels, dtype):
+    parts = np.random.default_rng(0).standard_normal((5, 7, 4)).astype(dtype)
+    total = kernels.sum_parts(parts)
+    assert total.dtype == dtype
+    np.testing.assert_allclose(total, parts.sum(axis=0), rtol=1e-5)
 
 
 @KERNELS

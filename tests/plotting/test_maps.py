@@ -7,7 +7,7 @@ pytest.importorskip("matplotlib", reason="plots come with the extra 'plot'")
 
 from matplotlib import pyplot as plt
 
-from somf import NMF, DictionaryLearning, ImagePatches
+from somf import NMF, DictionaryLearning, ImagePatches, SparsePCA
 from somf.errors import ParameterError
 from somf.plotting import plot_atoms, plot_code_maps, plot_residual_map
 from somf.plotting.maps import WITHOUT_DATA, _colored
@@ -74,3 +74,10 @@ def test_of_a_volume_the_plane_in_the_middle_is_drawn():
     assert ax.images[0].get_array().shape == (8, 9)
     assert len(plot_code_maps(model, patches).texts) == 3
     plt.close("all")
+
+
+def test_a_residual_map_of_a_model_that_subtracts_means_is_refused():
+    patches = ImagePatches(np.random.default_rng(0).random((8, 9, 4)), 1, center=False, scale=False)
+    model = SparsePCA(2, alpha=0.1, center="features", n_epochs=1, random_state=0).fit(patches)
+    with pytest.raises(ParameterError, match="model must have center='none'"):
+        plot_residual_map(model, patches)

@@ -32,6 +32,18 @@ print(somf.__version__.count("."))
     assert run(program).split() == ["False", "True", "somf.plotting", "write_report", "NMF", "2"]
 
 
+def test_a_fit_of_an_array_imports_no_library_of_files_or_of_other_tools():
+    program = """
+import sys, numpy as np, sklearn.base, somf
+before = set(sys.modules)
+somf.NMF(2, n_epochs=1, random_state=0).fit(np.ones((30, 5)))
+optional = {"anndata", "click", "dask", "fsspec", "h5py", "hyperspy", "nibabel", "nilearn"}
+optional |= {"pandas", "polars", "pyarrow", "rich", "spectral", "torch", "xarray", "zarr"}
+print(sorted(optional & (set(sys.modules) - before)))
+"""
+    assert run(program) == "[]"
+
+
 def test_a_name_that_somf_does_not_have_is_an_error():
     with pytest.raises(AttributeError, match="DictionaryLearnin"):
         somf.DictionaryLearnin  # noqa: B018 (it must not be there)

@@ -180,6 +180,19 @@ def test_patches_of_an_image_have_maps_of_codes_and_errors(tmp_path):
     assert "maps" not in report(tmp_path, model, data=patches.rows(np.arange(9))).text.lower()
 
 
+def test_the_errors_of_an_image_of_small_integers_are_those_of_real_numbers(tmp_path):
+    image = np.random.default_rng(0).integers(100, 5000, (9, 10, 6)).astype(np.int16)
+    patches = ImagePatches(image, 1, center=False, scale=False)
+    model = NMF(6, random_state=0).fit(patches)
+    write_report(model, tmp_path / "report.html", data=patches)
+    page = (tmp_path / "report.html").read_text()
+    rows = patches.rows(np.arange(90)).astype(float)
+    missed = rows - model.inverse_transform(model.transform(patches))
+    largest = (np.linalg.norm(missed, axis=1) / np.linalg.norm(rows, axis=1)).max()
+    shown = re.search(r"Error of the patches.*?from 0 \(dark\) to ([0-9.e+-]+) \(bright\)", page)
+    assert float(shown[1]) == pytest.approx(largest, rel=0.01)
+
+
 def test_a_map_has_the_code_of_each_patch_at_its_place():
     patches = ImagePatches(np.random.default_rng(0).random((400, 12)), (2, 4), stride=(1, 4))
     grid = _grid_of(patches)

@@ -34,7 +34,8 @@ class Config:
         r ≥ 1.
     code_estimator : {"auto", "averaged", "masked", "exact"}
     masks : {"blocks", "bernoulli"}
-    surrogate : {"online", "incremental"}
+    surrogate : {"online", "incremental", "auto"}
+        Without "auto" in an iteration; see `with_surrogate`.
     learning_rate : float or "auto"
         v in (3/4, 1).
     code_tol : float
@@ -66,6 +67,19 @@ class Config:
         if self.reduction == AUTO:
             return self
         return replace(self, reduction=min(self.strongest_reduction, float(n_features)))
+
+    def with_surrogate(self, remembers: bool) -> Self:
+        """Return the same with a surrogate that is known, if it is left to somf.
+
+        Parameters
+        ----------
+        remembers : bool
+            Whether codes are remembered. Averaged codes are remembered in any case.
+        """
+        if self.surrogate != AUTO:
+            return self
+        is_incremental = remembers and self.estimator_in_use != "averaged"
+        return replace(self, surrogate="incremental" if is_incremental else "online")
 
     @property
     def strongest_reduction(self) -> float:

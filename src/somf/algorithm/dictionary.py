@@ -74,8 +74,9 @@ class Dictionary:
         D_s, rows = subset.of_features(self.state.D)
         B_s, _ = subset.of_features(self.state.B)
         if len(self.state.n_known):  # the same for all features
+            (n_known,) = self.communicator.sum(self.state.n_known[:1])
             C = 1.0 * C
-            C.reshape(-1)[:: len(C) + 1] += 2.0 * self.atom_alpha * self.state.n_known[0]
+            C.reshape(-1)[:: len(C) + 1] += 2.0 * self.atom_alpha * n_known[0]
         self._update_atoms(D_s, B_s, C, rows, budget)
         subset.write_back(self.state.D, D_s)
 

@@ -1,6 +1,9 @@
 """Before the first iteration: initial atoms, and a state that has seen nothing."""
 
+import logging
 import math
+import tempfile
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,7 +18,10 @@ from somf.kernels import kernels_for
 from somf.kernels.pairs import n_pairs
 from somf.penalties import AtomBall
 from somf.randomness import generator
+from somf.scratch import scratch_zeros
 from somf.typing import Array, Ints, Matrix
+
+logger = logging.getLogger("somf")
 
 LEAST_PATIENCE = 1000
 """Samples in a row that may leave an atom unused, at least."""
@@ -141,7 +147,7 @@ def initial_state(
         D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
         B=np.zeros_like(D, order="C"),
         C=np.zeros((k, k), dtype=D.dtype),
-        C_by_feature=np.zeros((p, n_pairs(k)) if config.has_weights else (0, 0), dtype=D.dtype),
+        C_by_feature=zero_triangles(p if config.has_weights else 0, k, D.dtype),
         n_known=np.zeros(p if config.atom_alpha > 0 else 0, dtype=D.dtype),
         norms=np.zeros((R, k), dtype=D.dtype),
         grams=np.zeros((R, k, k), dtype=D.dtype),
@@ -162,6 +168,30 @@ def initial_state(
         gram_size = remembered_gram_size(config, gram_cache)
         state.memory = SampleMemory.blank(ids, gram_size, kernels, state.C, n_elsewhere)
     return state
+
+
+def zero_triangles(p: int, k: int, dtype: np.dtype[Any]) -> Array:
+    """Return zeros for C_f of every feature, in a scratch file if they are large.
+
+    Parameters
+    ----------
+    p, k : int
+        Features and atoms; without features there are no columns, either.
+    dtype : numpy.dtype
+
+    Returns
+    -------
+    C_by_feature : ndarray of shape (p, k (k + 1) / 2), or (0, 0)
+    """
+    zeros = scratch_zeros((p, n_pairs(k) if p else 0), dtype, in_order=True)
+    if isinstance(zeros, np.memmap):
+        logger.info(
+            "a matrix for each of %d features takes %.1f GB, in a scratch file in %r",
+            p,
+            zeros.nbytes / 1e9,
+            tempfile.gettempdir(),
+        )
+    return np.asarray(zeros)  # Numba knows the type of a memmap less quickly
 
 
 def _patience(k: int, sample_ids: Ints | None, n_elsewhere: int) -> int:

@@ -44,6 +44,10 @@ class Subset:
         """Whether the subset is the union of its blocks, rather than a part of them."""
         return isinstance(self.rows, tuple)
 
+    def runs(self, n_features: int) -> Slices:
+        """Return contiguous runs of rows that hold those of the subset, and few others."""
+        return self.rows if isinstance(self.rows, tuple) else (slice(0, n_features),)
+
     def of_features(self, D: Array) -> tuple[Array, Slices]:
         """Return an array and the rows in it that are those of the subset.
 

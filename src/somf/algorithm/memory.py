@@ -114,6 +114,11 @@ class SampleMemory:
             grown[: len(old)] = to_host(old) if isinstance(grown, np.ndarray) else old
             setattr(self, name, grown)
 
+    def without_samples(self) -> "SampleMemory":
+        """Return a memory of the same kind that remembers no samples."""
+        arrays = {name: getattr(self, name)[:0] for name in PER_SAMPLE}
+        return SampleMemory(self.ids[:0], **arrays)
+
     def arrays(self) -> dict[str, Array]:
         """Return all arrays of the host by name, without the slots reserved for later samples."""
         n = len(self.ids)

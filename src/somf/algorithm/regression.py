@@ -18,7 +18,7 @@ from somf.algorithm.config import AUTO, Config
 from somf.algorithm.masks import Indicators, Masks, Subset
 from somf.algorithm.memory import SampleMemory
 from somf.algorithm.state import State
-from somf.distributed import Alone, Communicator
+from somf.distributed import ALONE, Alone, Communicator
 from somf.kernels import Kernels
 from somf.penalties import CodePenalty
 from somf.typing import Array, Ints, Matrix
@@ -118,8 +118,15 @@ class BlockGrams:
     are then useless after the first epoch, where a mask has fewer features than there are atoms.
     """
 
-    def __init__(self, state: State, kernels: Kernels, blocks: list[slice]) -> None:
+    def __init__(
+        self,
+        state: State,
+        kernels: Kernels,
+        blocks: list[slice],
+        communicator: Communicator = ALONE,
+    ) -> None:
         self.state, self.kernels, self.blocks = state, kernels, blocks
+        self.communicator = communicator
         self.statistic_size = len(blocks)
         self.indicators = Indicators(len(blocks), state.dtype, kernels)
         # One array holds both, of which the state has views: `expand_averages` needs both at once.
@@ -152,9 +159,14 @@ class BlockGrams:
         aged += pace * self.state.grams
 
     def update(self, subset: Subset) -> None:
-        """Recompute the Gram matrices of the blocks of a subset."""
-        for g in subset.blocks:
-            self.state.grams[g] = self.kernels.gram(self.state.D, (self.blocks[g],))
+        """Recompute the Gram matrices of the blocks of a subset; ranks share the rows."""
+        parts = [
+            self.kernels.gram(self.state.D, (self.communicator.part_of(self.blocks[g]),))
+            for g in subset.blocks
+        ]
+        grams = self.communicator.sum(*parts, n_symmetric=len(parts))
+        for g, gram in zip(subset.blocks, grams, strict=True):
+            self.state.grams[g] = gram
 
     def recompute(self) -> None:
         """Recompute the Gram matrices of all blocks."""
@@ -204,10 +216,16 @@ class StoredGrams:
             self.state.grams[0] = self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
 
 
-def gram_cache_for(config: Config, state: State, kernels: Kernels, masks: Masks) -> GramCache:
+def gram_cache_for(
+    config: Config,
+    state: State,
+    kernels: Kernels,
+    masks: Masks,
+    communicator: Communicator = ALONE,
+) -> GramCache:
     """Return the Gram cache that suits the masks."""
     if config.masks == "blocks" and not config.has_weights:
-        return BlockGrams(state, kernels, masks.blocks)
+        return BlockGrams(state, kernels, masks.blocks, communicator)
     keep_all = config.estimator_in_use == "exact" or config.reduction == AUTO
     return StoredGrams(state, kernels, keep_all and not config.has_weights)
 

@@ -78,10 +78,10 @@ class Solver:
         self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
         self.forgetting = Forgetting(config.exponent)
-        state.is_shared = self.communicator.size > 1
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []
         self._last_code: Array | None = None
+        self._equal_weights: Array | None = None
         self._assemble()
 
     def _assemble(self) -> None:
@@ -91,7 +91,7 @@ class Solver:
         masks = self.masks = masks_for(config, len(state.D), state.seed)
         if state.rung == TOP:
             masks.unite()
-        self.gram_cache = gram_cache_for(config, state, kernels, masks)
+        self.gram_cache = gram_cache_for(config, state, kernels, masks, communicator)
         kind = ObservedRegression if config.has_weights else Regression
         self.regression = kind(
             "exact" if state.rung == PARTIAL else config.estimator_in_use,
@@ -166,19 +166,22 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
-        self.surrogate.add(X, new, old, b)
-        C = self.surrogate.total()
-        self.regression.age(b)
+        learns = state.phase != Phase.GATHERING
+        add_to_B = self.surrogate.add(X, new, old, b)
+        runs, p = subset.runs(len(state.B)), len(state.B)
+        with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
+            C = self.surrogate.total()
+            self.regression.age(b)
+            update_of_B.finish_first()
+            if learns:
+                self.dictionary.update(subset, C)
+                self.gram_cache.update(subset)
+                self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+
         state.n_iter += 1
         state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
-        if state.phase == Phase.GATHERING:
-            return
-
-        self.dictionary.update(subset, C)
-        self.gram_cache.update(subset)
-        self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
-        if self.dictionary.replace_unused(X, objective):
+        if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
@@ -324,7 +327,10 @@ class Solver:
         return Coded(code, self.kernels.take(memory.weight, slots))
 
     def _ones(self, X: Matrix) -> Array:
-        return self.kernels.zeros((X.shape[0],), self.state.C) + 1
+        """Return the weights of samples that all count the same; others must not change them."""
+        if self._equal_weights is None or len(self._equal_weights) != X.shape[0]:
+            self._equal_weights = self.kernels.zeros((X.shape[0],), self.state.C) + 1
+        return self._equal_weights
 
     def _zero_code(self, X: Matrix) -> Array:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)

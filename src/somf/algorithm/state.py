@@ -75,8 +75,6 @@ class State:
         What most weights of entries are, 0 or 1.
     phase : int
         What B and C are made of (see `somf.algorithm.phases`).
-    is_shared : bool
-        Whether other ranks have shares of B, C and the memory.
     """
 
     seed: int
@@ -100,12 +98,16 @@ class State:
     offsets: Array
     base_weight: int = 0
     phase: int = Phase.ONLINE
-    is_shared: bool = False
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The floating type, as a NumPy type."""
         return to_host(self.D[:0]).dtype
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it has something of every sample, and not only at the end of a fit."""
+        return self.memory is not None and self.phase == Phase.ONLINE
 
     @property
     def components(self) -> Array:

@@ -5,6 +5,7 @@ changes nothing, so sums serve as well as averages.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -15,7 +16,7 @@ from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels import Kernels
 from somf.kernels.observed import Batch, count_known, values_of
-from somf.typing import Array
+from somf.typing import Array, Slices
 
 
 class Coded(NamedTuple):
@@ -36,6 +37,9 @@ class Coded(NamedTuple):
         """The codes times the weights."""
         return self.code * self.weight[:, None]
 
+
+RowUpdate = Callable[[Slices], None]
+"""A change of some rows of B."""
 
 CHUNK = 2**12
 """Samples whose weights are computed at once."""
@@ -58,8 +62,8 @@ class Surrogate(Protocol):
         new: Coded,
         old: Coded | None,
         b: int,
-    ) -> None:
-        """Add a minibatch.
+    ) -> RowUpdate:
+        """Add a minibatch to C.
 
         Parameters
         ----------
@@ -70,6 +74,11 @@ class Surrogate(Protocol):
             At the previous visit, zero if there was none; None unless `needs_old_codes`.
         b : int
             Its samples on all ranks.
+
+        Returns
+        -------
+        add_to_B : callable
+            Adds it to the rows of B that it is given. It must be called for every row once.
         """
         ...
 
@@ -155,18 +164,18 @@ class OnlineSurrogate:
         new: Coded,
         old: Coded | None,  # noqa: ARG002 (protocol)
         b: int,
-    ) -> None:
+    ) -> RowUpdate:
         """Do B ← (1−w) B + w/b Xᵀα and likewise C."""
         w = self.forgetting.weight(self.state.n_samples_seen, b)
-        share = new.share * (w / b)
-        self.kernels.accumulate(self.state.B, values_of(X), share, 1.0 - w)
+        share, values = new.share * (w / b), values_of(X)
         self.kernels.accumulate(self.state.C, new.code, share, 1.0 - w)
         if len(self.state.n_known):
             count_known(self.kernels, self.state.n_known, X, new.weight * (w / b), 1.0 - w)
+        return lambda rows: self.kernels.accumulate(self.state.B, values, share, 1.0 - w, rows)
 
     def total(self) -> Array:
         """Return C of all ranks together."""
-        return self.communicator.sum(self.state.C)[0]
+        return self.communicator.sum(self.state.C, n_symmetric=1)[0]
 
 
 class IncrementalSurrogate:
@@ -183,6 +192,7 @@ class IncrementalSurrogate:
 
     def __init__(self, state: State, kernels: Kernels, communicator: Communicator) -> None:
         self.state, self.kernels, self.communicator = state, kernels, communicator
+        self._change = state.C[:0]
 
     def add(
         self,
@@ -190,22 +200,23 @@ class IncrementalSurrogate:
         new: Coded,
         old: Coded | None,
         b: int,  # noqa: ARG002 (protocol)
-    ) -> None:
+    ) -> RowUpdate:
         """Do B += Xᵀ(α − α_old), C += ααᵀ − α_oldα_oldᵀ."""
         assert old is not None
         B, C, n_users = self.state.B, self.state.C, self.state.n_users
-        share, old_share = new.share, old.share
-        self.kernels.accumulate(B, values_of(X), share - old_share, 1.0)
+        share, old_share, values = new.share, old.share, values_of(X)
+        change = self._change = share - old_share
         self.kernels.accumulate(C, new.code, share, 1.0)
         self.kernels.accumulate(C, old.code, -old_share, 1.0)
         n_users += (new.code != 0).sum(axis=0) - (old.code != 0).sum(axis=0)
         if len(self.state.n_known):
             count_known(self.kernels, self.state.n_known, X, new.weight - old.weight, 1.0)
+        return lambda rows: self.kernels.accumulate(B, values, change, 1.0, rows)
 
     def total(self) -> Array:
         """Return C of all ranks together, without atoms that no sample uses any more."""
         C = self.state.C
-        total, n_users = self.communicator.sum(C, self.state.n_users)
+        total, n_users = self.communicator.sum(C, self.state.n_users, n_symmetric=1)
         # Such an atom has nothing but rounding errors in B and C.
         empty = (n_users == 0) & (total.diagonal() != 0)
         self._clear(empty, total)
@@ -215,5 +226,6 @@ class IncrementalSurrogate:
         """Forget atoms, also in the sum over ranks."""
         B, C = self.state.B, self.state.C
         self.kernels.clear_atoms(B, C, atoms)
+        self._change *= ~atoms  # some rows of B may not have got it yet
         if total is not C:
             self.kernels.clear_atoms(B[:0], total, atoms)

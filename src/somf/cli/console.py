@@ -22,6 +22,15 @@ from somf.errors import SparsityWarning
 logger = logging.getLogger("somf")
 alpha_logger = logging.getLogger("somf.training.alpha_search")
 
+OPTIONS = {
+    'alpha="auto" with code_density': "--density",
+    "normalize=True": "--normalize",
+    "atom_density=": "--atom-density ",
+    " alpha=": " --alpha ",
+    " transform_alpha=": " --transform-alpha ",
+}
+"""Options of the command for what warnings call parameters."""
+
 
 def escape_control_characters(text: str) -> str:
     """Return a text, perhaps from an untrusted file, that cannot control the terminal."""
@@ -129,10 +138,11 @@ class StderrHandler(logging.Handler):
 
 
 def _print_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    text = str(message)
     if isinstance(message, SparsityWarning):
-        advice = "--density finds such a value; --normalize scales samples."
-        message = f"{message.finding} {advice}"
-    echo(f"Warning: {message}", err=True)
+        for parameter, option in OPTIONS.items():
+            text = text.replace(parameter, option)
+    echo(f"Warning: {text}", err=True)
 
 
 def console_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -29,6 +29,7 @@ class DataOptions:
     raw_dtype: str | None = None
     transposed: bool | None = None
     allow_external: bool | None = None
+    header: bool | None = None
 
     @classmethod
     def found_in(cls, options: dict[str, Any]) -> "DataOptions":
@@ -64,6 +65,10 @@ raw_dtype_option = click.option(
 allow_external_option = option_for("allow_external", open_source)
 """The option --allow-external."""
 
+header_option = click.option(
+    "--header/--no-header", default=None, help=help_for("header", open_source)
+)
+"""The option --header."""
 
 weights_option = click.option(
     "--weights",
@@ -120,4 +125,5 @@ def data_options(default: str | None = None) -> Callable[[Function], Function]:
         raw_dtype_option,
         option_for("transposed", open_source),
         allow_external_option,
+        header_option,
     )

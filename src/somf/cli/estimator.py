@@ -30,7 +30,7 @@ PYTHON_ONLY = ("callbacks", "verbose")
 """Parameters that are not options."""
 
 CENTER = "center"
-"""The parameter that is --offsets here: --center is about patches."""
+"""The parameter that is --center-features and --offsets here: --center is about patches."""
 
 INITS = get_args(InitialAtoms)
 """Values of --init that are not files."""
@@ -66,7 +66,13 @@ def estimator_options(command: Function) -> Function:
         help="Subtract the mean of all known entries, and the offsets of samples and of features, "
         "before codes are computed; impute adds them.",
     )
-    return with_options(problem, *map(_option, names), offsets, hash_data)(command)
+    centre = click.option(
+        "--center-features",
+        is_flag=True,
+        default=None,
+        help="Subtract the mean of every feature, as PCA does; reconstructions have it again.",
+    )
+    return with_options(problem, *map(_option, names), centre, offsets, hash_data)(command)
 
 
 def _option(name: str) -> Callable[[Function], Function]:
@@ -117,8 +123,11 @@ def estimator_for(problem: str, options: Mapping[str, Any], verbose: int) -> Mat
     given = {name: value for name, value in options.items() if value is not None}
     given.setdefault("random_state", DEFAULT_SEED)
     given = _resolve_checkpoint(_resolve_density(given))
-    if given.pop("offsets", False):
-        given[CENTER] = "both"
+    of_features, of_both = given.pop("center_features", False), given.pop("offsets", False)
+    if of_features and of_both:
+        raise click.UsageError("--center-features and --offsets exclude each other.")
+    if of_features or of_both:
+        given[CENTER] = "both" if of_both else "features"
     for name in given.keys() - set(inspect.signature(kind).parameters):
         raise click.UsageError(f"{flag_of(name)} is not an option of --problem {problem}.")
     if given.get("init", INITS[0]) not in INITS:

@@ -90,8 +90,6 @@ def fit(
         raise click.UsageError("Missing argument 'DATA...'.")
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
-    if state and ((workers or 1) > 1 or launched() is not None):
-        raise click.UsageError("--state is for one process: several ranks keep no state.")
     start_workers(workers)
     reading = DataOptions.taken_from(options)
     estimator = estimator_for(problem, options, console.verbose)
@@ -190,7 +188,8 @@ def _parameters(estimator: MatrixFactorization) -> dict[str, Any]:
     # A run that is repeated must not resume from the checkpoint, which is that of its end.
     for name in (*PYTHON_ONLY, "checkpoint"):
         del params[name]
-    params["offsets"] = params.pop(CENTER) == "both" or None
+    center = params.pop(CENTER)
+    params |= {"offsets": center == "both" or None, "center_features": center == "features" or None}
     of_atoms = params.get("atom_density") is not None
     if params["alpha"] != AUTO or of_atoms:
         params.pop("code_density", None)

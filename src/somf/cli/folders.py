@@ -1,29 +1,14 @@
-"""Folders that are given as data: a Zarr array is one, all others are not data."""
+"""Folders on the command line."""
 
-import os
 from collections.abc import Sequence
 
 import click
 
-MARKS = ("zarr.json", ".zgroup", ".zarray", ".zmetadata")
-"""Files of which a Zarr array or group has at least one."""
+from somf.data.formats.folders import why_no_data
 
 
 def check_folders(paths: Sequence[str]) -> None:
-    """Raise an error if a path is a folder that is not a Zarr array or group."""
+    """Raise an error if a path is a folder that is not data."""
     for path in paths:
-        if os.path.isdir(path) and not any(map(os.path.exists, _marks_in(path))):
-            raise click.UsageError(
-                f"{path!r} is a folder, not data, and not a Zarr array. {_hint(path)}"
-            )
-
-
-def _marks_in(folder: str) -> list[str]:
-    return [os.path.join(folder, name) for name in MARKS]
-
-
-def _hint(folder: str) -> str:
-    endings = {os.path.splitext(entry.name)[1] for entry in os.scandir(folder) if entry.is_file()}
-    known = [ending for ending in (".npy", ".npz", ".h5", ".hdf5") if ending in endings]
-    example = os.path.join(folder, f"*{known[0] if known else '.npy'}")
-    return f"Name the files in it, or a quoted pattern, such as '{example}'."
+        if (message := why_no_data(path)) is not None:
+            raise click.UsageError(message)

@@ -34,7 +34,15 @@ MACHINE = (
 
 DATA = (
     *(field.name for field in fields(DataOptions)),
-    *("weights", "sample_weight", "feature_names", "missing", "offsets", "normalize"),
+    *(
+        "weights",
+        "sample_weight",
+        "feature_names",
+        "missing",
+        "center_features",
+        "offsets",
+        "normalize",
+    ),
 )
 """Options about how samples are read, and how much they count."""
 

@@ -13,6 +13,7 @@ from somf.cli.data_options import (
     DataOptions,
     allow_external_option,
     dataset_option,
+    header_option,
     raw_dtype_option,
     raw_shape_option,
 )
@@ -61,7 +62,9 @@ N_SAMPLES = 32
 )
 @click.argument("file", type=click.Path())
 @console_options
-@with_options(dataset_option, raw_shape_option, raw_dtype_option, allow_external_option)
+@with_options(
+    dataset_option, raw_shape_option, raw_dtype_option, allow_external_option, header_option
+)
 def info(file: str, console: Console, **options: Any) -> None:
     """Describe FILE, which is data, a model or a checkpoint.
 
@@ -147,8 +150,8 @@ def _is_image(path: str, kind: Kind | None, dataset: str | None, allow_external:
     try:
         if is_url(path) or kind_of(path) in STORED:
             return len(open_stored(path, dataset, allow_external).shape) == 3
-        is_of_matlab = kind in (Kind.MATLAB, Kind.MATLAB_73) and kind_of(path) in READERS
-        return is_of_matlab and open_image(path, dataset, allow_external)[0].ndim == 3
+        may_be = kind in (Kind.MATLAB, Kind.MATLAB_73, Kind.NPZ) and kind_of(path) in READERS
+        return may_be and open_image(path, dataset, allow_external)[0].ndim == 3
     except SeveralDatasetsError:
         raise
     except (DamagedFileError, FileRequestError):  # such as a sparse matrix

@@ -34,7 +34,7 @@ RAW_HINT = "For a file of raw numbers, add for example --raw-shape 1000x64 --raw
 PATCH_OPTIONS = ("stride", "center", "scale", "no_data", "mask")
 """Options that need --patches."""
 
-MATRIX_OPTIONS = ("raw_shape", "raw_dtype", "transposed")
+MATRIX_OPTIONS = ("raw_shape", "raw_dtype", "transposed", "header")
 """Options that exclude --patches."""
 
 
@@ -177,6 +177,7 @@ def _open_rows(paths: Sequence[str], options: DataOptions) -> Source:
             dtype=options.raw_dtype,
             transposed=bool(options.transposed),
             allow_external=bool(options.allow_external),
+            header=options.header,
         )
     except NotAMatrixError as error:
         files = ", ".join(map(repr, paths))

@@ -105,6 +105,8 @@ def reconstruct(
     """
     if noise is not None and not denoise:
         raise click.UsageError("--noise needs --denoise.")
+    if denoise:
+        _refuse_noise_among(data)
     paths = expand_patterns(data)
     outputs = _outputs(output, paths)
     is_folder = ending_of(output) == ".zarr"
@@ -142,6 +144,20 @@ def reconstruct(
     )
 
 
+def _refuse_noise_among(data: tuple[str, ...]) -> None:
+    """Raise an error for ``--denoise 25``, which would read the image 25."""
+    for name in data:
+        try:
+            float(name)
+        except ValueError:
+            continue
+        if not os.path.exists(name):
+            raise click.UsageError(
+                f"There is no image {name!r}. For noise of standard deviation {name}, write "
+                f"--denoise --noise {name}."
+            )
+
+
 def _outputs(output: str, paths: list[str]) -> list[str]:
     """Return the file to write for every image."""
     if ending_of(output) not in WRITERS:
@@ -162,7 +178,8 @@ def _outputs(output: str, paths: list[str]) -> list[str]:
 def _check_model(model: MatrixFactorization, denoise: bool, max_atoms: int | None) -> None:
     if hasattr(model, "offsets_"):
         raise click.UsageError(
-            "MODEL must have no --offsets: those of a patch are not in its code."
+            "MODEL must be learned without --offsets and --center-features: patches are centred by "
+            "their own means."
         )
     if (denoise or max_atoms is not None) and model.positive_code:
         option = "--denoise" if denoise else "--max-atoms"

@@ -220,7 +220,7 @@ def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
     """Return a sparse matrix with one value at some entries."""
     from somf.data.unknown import columns_where  # Numba is slow to import
 
-    indptr, samples = columns_where(where, True)
+    indptr, samples = columns_where(where)
     data = np.full(len(samples), value, dtype=dtype)
     return sp.csc_array((data, samples, indptr), shape=where.shape)
 

@@ -18,13 +18,12 @@ def split_unknown(rows: Array) -> Array:
     return unknown
 
 
-def columns_where(chosen: Array, value: bool) -> tuple[Ints, Ints]:
-    """Return the entries of a matrix of bool that have a value, column by column.
+def columns_where(chosen: Array) -> tuple[Ints, Ints]:
+    """Return where a matrix of bool is true, column by column.
 
     Parameters
     ----------
     chosen : ndarray of bool of shape (b, p)
-    value : bool
 
     Returns
     -------
@@ -32,10 +31,7 @@ def columns_where(chosen: Array, value: bool) -> tuple[Ints, Ints]:
     rows : ndarray of int32
         Those of column j are from ``indptr[j]`` to ``indptr[j + 1]``.
     """
-    indptr = np.zeros(chosen.shape[1] + 1, dtype=np.int32)
-    _count(chosen, value, indptr)
-    rows = np.empty(indptr[-1], dtype=np.int32)
-    _fill(chosen, value, indptr[:-1].copy(), rows)
+    indptr, rows, _ = _columns(chosen, np.empty((len(chosen), 0), dtype=np.float32))
     return indptr, rows
 
 
@@ -53,17 +49,17 @@ def known_columns(unknown: Array, rows: Array) -> tuple[Ints, Ints, Array]:
         See `columns_where`.
     values : ndarray
     """
-    indptr, samples = columns_where(unknown, False)
-    values = np.empty(len(samples), dtype=rows.dtype)
-    _pick(rows, indptr, samples, values)
-    return indptr, samples, values
+    return _columns(~unknown, rows)
 
 
-@jit
-def _pick(rows: Array, indptr: Ints, samples: Ints, values: Array) -> None:
-    for j in range(len(indptr) - 1):
-        for entry in range(indptr[j], indptr[j + 1]):
-            values[entry] = rows[samples[entry], j]
+def _columns(chosen: Array, X: Array) -> tuple[Ints, Ints, Array]:
+    """Return chosen entries column by column, with those of X, if it has any."""
+    indptr = np.zeros(chosen.shape[1] + 1, dtype=np.int32)
+    _count(chosen, indptr)
+    rows = np.empty(indptr[-1], dtype=np.int32)
+    values = np.empty(indptr[-1] if X.size else 0, dtype=X.dtype)
+    _fill(chosen, X, indptr[:-1].copy(), rows, values)
+    return indptr, rows, values
 
 
 @jit
@@ -77,21 +73,27 @@ def _clear(rows: Array, unknown: Array) -> None:
 
 
 @jit
-def _count(chosen: Array, value: bool, indptr: Ints) -> None:
+def _count(chosen: Array, indptr: Ints) -> None:
     counts = indptr[1:]
     for i in range(len(chosen)):
         row = chosen[i]
         for j in range(len(row)):
-            counts[j] += row[j] == value
+            counts[j] += row[j]
     for j in range(1, len(indptr)):
         indptr[j] += indptr[j - 1]
 
 
 @jit
-def _fill(chosen: Array, value: bool, places: Ints, rows: Ints) -> None:
+def _fill(chosen: Array, X: Array, places: Ints, rows: Ints, values: Array) -> None:
+    columns = np.empty(chosen.shape[1] + 1, dtype=np.int32)
     for i in range(len(chosen)):
-        row = chosen[i]
-        for j in range(len(row)):
-            if row[j] == value:
-                rows[places[j]] = i
-                places[j] += 1
+        row, n_columns = chosen[i], 0
+        for j in range(len(row)):  # without a branch, which no processor could predict
+            columns[n_columns] = j
+            n_columns += row[j]
+        for n in range(n_columns):
+            j = columns[n]
+            rows[places[j]] = i
+            if len(values) > 0:
+                values[places[j]] = X[i, j]
+            places[j] += 1

@@ -7,14 +7,20 @@ them, bit by bit. Every rank calls the same methods in the same order.
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Protocol
 
+from somf.distributed.row_work import NO_WORK, RowWork
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
 AtomUpdate = Callable[[Array, Array, Array, Slices, Array], None]
 """`Kernels.update_atoms` without its ball; B is the share of this rank, C is that of all ranks."""
+
+
+AtomUpdateByFeature = Callable[[Array, Array, Array, Array, Array | None, Slices, Array], None]
+"""`Kernels.update_atoms_by_feature` likewise; B, E and the ridge are the shares of this rank."""
 
 
 class Communicator(Protocol):
@@ -34,7 +40,7 @@ class Communicator(Protocol):
     size: int
     n_beside: int
 
-    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+    def sum(self, *arrays: Array, n_symmetric: int = 0) -> tuple[Array, ...]:
         """Return the sums of arrays over all ranks, the same bits on each of them.
 
         Numbers of `enclose` travel with them.
@@ -43,6 +49,9 @@ class Communicator(Protocol):
         ----------
         *arrays : arrays of any shape, on the device
             Not changed. A single process gets the arrays themselves.
+        n_symmetric : int
+            So many of the arrays, from the first on, are symmetric matrices of the same shape.
+            Triangles of them are enough for a message.
         """
         ...
 
@@ -94,8 +103,33 @@ class Communicator(Protocol):
         """Return the facts that the ranks tell each other: anything that JSON can hold."""
         ...
 
+    def part_of(self, rows: slice) -> slice:
+        """Return the part of some rows that this rank works on, if all ranks share the work."""
+        ...
+
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """Return the function that updates atoms on some rows, on all ranks together."""
+        ...
+
+    def atom_update_by_feature(self, kernels: Kernels, ball: AtomBall) -> AtomUpdateByFeature:
+        """Return the function that does so where every feature has a C of its own."""
+        ...
+
+    def meanwhile(
+        self, work: Callable[[Slices], None], first: Slices, n_rows: int
+    ) -> AbstractContextManager[RowWork]:
+        """Return a context in which work on all rows is done, at its end at the latest.
+
+        Several ranks work while they wait for messages. A single process works at once.
+
+        Parameters
+        ----------
+        work : callable
+            Takes rows.
+        first : tuple of slices
+            The rows that are needed first.
+        n_rows : int
+        """
         ...
 
     def reporting(self) -> AbstractContextManager[None]:
@@ -111,7 +145,11 @@ class Alone:
     def __init__(self) -> None:
         self._enclosed: dict[str, float] = {}
 
-    def sum(self, *arrays: Array) -> tuple[Array, ...]:
+    def sum(
+        self,
+        *arrays: Array,
+        n_symmetric: int = 0,  # noqa: ARG002 (part of the protocol)
+    ) -> tuple[Array, ...]:
         """Return the arrays themselves."""
         return arrays
 
@@ -147,6 +185,10 @@ class Alone:
         """Return the fact."""
         return [fact]
 
+    def part_of(self, rows: slice) -> slice:
+        """Return all rows."""
+        return rows
+
     def atom_update(self, kernels: Kernels, ball: AtomBall) -> AtomUpdate:
         """Return `Kernels.update_atoms`."""
 
@@ -154,6 +196,20 @@ class Alone:
             kernels.update_atoms(D, B, C, rows, budget, ball)
 
         return update
+
+    def atom_update_by_feature(self, kernels: Kernels, ball: AtomBall) -> AtomUpdateByFeature:
+        """Return `Kernels.update_atoms_by_feature`."""
+        return partial(kernels.update_atoms_by_feature, ball=ball)
+
+    def meanwhile(
+        self,
+        work: Callable[[Slices], None],
+        first: Slices,  # noqa: ARG002 (part of the protocol)
+        n_rows: int,
+    ) -> AbstractContextManager[RowWork]:
+        """Work on all rows at once."""
+        work((slice(0, n_rows),))
+        return nullcontext(NO_WORK)
 
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""

@@ -4,7 +4,7 @@ Every rank sends each other rank its share of some rows of B, adds up the rows t
 updates these rows of D, and sends them to all. In the ℓ2 ball the ranks need to know nothing else
 of each other than one small Gram matrix per block of atoms. In all other balls the projection of an
 atom couples all rows, one atom after the other. There every rank gets all rows of B, which are as
-many numbers, and updates all rows of D.
+many numbers, and updates all rows of D. So it does where features have matrices C of their own.
 """
 
 from typing import Any
@@ -12,6 +12,9 @@ from typing import Any
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
 from somf.typing import Array, Slices
+
+NUMBERS_AT_ONCE = 2**22
+"""Numbers of matrices of features that are summed at the same time: a message needs copies."""
 
 
 class SpreadUpdate:
@@ -45,23 +48,24 @@ class SpreadUpdate:
         q, size = sum(s.stop - s.start for s in rows), self.group.size
         m = -(-q // size)
         send, received = (self._buffer(name, (size, m), B) for name in ("send", "received"))
-        _pick(B, rows, 0, send.reshape(size * m, -1))
-        B_own = self.group.carry(send, received).sum(0)
+        self.kernels.pack_rows(B, rows, send.reshape(size * m, -1))
+        send.reshape(size * m, -1)[q:] = 0
+        B_own = self.kernels.sum_parts(self.group.carry(send, received))
         if self.is_spread:
             first = min(self.group.rank * m, q)
-            D_own = send[0]
-            _pick(D, rows, first, D_own)
-            n_own = min(q - first, m)
+            n_own, D_own = min(q - first, m), send[0]
+            self.kernels.pack_rows(D, _some_of(rows, first, n_own), D_own)
             self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, self.group.add_up)
             send[1:] = D_own
-            _put(D, rows, self.group.carry(send, received).reshape(size * m, -1))
+            D_s = self.group.carry(send, received).reshape(size * m, -1)
+            self.kernels.unpack_rows(D_s, D, rows)
             return
         send[:] = B_own
         B_s = self.group.carry(send, received).reshape(size * m, -1)[:q]
         D_s = send.reshape(size * m, -1)[:q]
-        _pick(D, rows, 0, D_s)
+        self.kernels.pack_rows(D, rows, D_s)
         self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
-        _put(D, rows, D_s)
+        self.kernels.unpack_rows(D_s, D, rows)
 
     def _buffer(self, name: str, shape: tuple[int, int], like: Array) -> Array:
         """Return memory for a message, which is used again and again, as (*shape, k)."""
@@ -72,22 +76,73 @@ class SpreadUpdate:
         return memory[:n_rows].reshape(*shape, k)
 
 
-def _pick(D: Array, rows: Slices, first: int, out: Array) -> None:
-    """Copy some rows, from the `first` of them on, into an array; what is left of it is zero."""
-    at, before = 0, 0
+class UpdateByFeature:
+    """Updates atoms where features have matrices C of their own, all rows on every rank.
+
+    Parameters
+    ----------
+    group : ProcessGroup
+    kernels : Kernels
+    ball : AtomBall
+    """
+
+    def __init__(self, group: Any, kernels: Kernels, ball: AtomBall) -> None:
+        self.group, self.kernels, self.ball = group, kernels, ball
+
+    def __call__(
+        self,
+        D: Array,
+        B: Array,
+        C: Array,
+        E: Array,
+        ridge: Array | None,
+        rows: Slices,
+        budget: Array,
+    ) -> None:
+        """Update the rows of D.
+
+        Parameters
+        ----------
+        D : array of shape (p, k), overwritten
+        B : array of shape (p, k)
+            The share of this rank.
+        C : array of shape (k, k)
+            The sum over all ranks.
+        E : array of shape (p, k (k + 1) / 2)
+            The share of this rank.
+        ridge : array of shape (p,), or None
+            The share of this rank.
+        rows : tuple of slices
+        budget : array of shape (k,)
+        """
+        ridge_s = None if ridge is None else self._total(ridge[:, None], rows)[:, 0]
+        B_s, E_s, D_s = self._total(B, rows), self._total(E, rows), self._packed(D, rows)
+        everything = (slice(0, len(D_s)),)
+        self.kernels.update_atoms_by_feature(
+            D_s, B_s, C, E_s, ridge_s, everything, budget, self.ball
+        )
+        self.kernels.unpack_rows(D_s, D, rows)
+
+    def _total(self, A: Array, rows: Slices) -> Array:
+        """Return some rows of a matrix, summed over ranks, a part of them at a time."""
+        packed = self._packed(A, rows)
+        step = max(1, NUMBERS_AT_ONCE // A.shape[1])
+        for start in range(0, len(packed), step):
+            packed[start : start + step] = self.group.add_up(packed[start : start + step])
+        return packed
+
+    def _packed(self, A: Array, rows: Slices) -> Array:
+        packed = self.kernels.zeros((sum(s.stop - s.start for s in rows), A.shape[1]), A)
+        self.kernels.pack_rows(A, rows, packed)
+        return packed
+
+
+def _some_of(rows: Slices, first: int, count: int) -> Slices:
+    """Return `count` of some rows, from the `first` of them on."""
+    found, before = [], 0
     for s in rows:
-        start = s.start + max(first - before, 0)
-        count = min(s.stop - start, len(out) - at)
-        if count > 0:
-            out[at : at + count] = D[start : start + count]
-            at += count
+        start, stop = max(first - before, 0), min(first + count - before, s.stop - s.start)
+        if start < stop:
+            found.append(slice(s.start + start, s.start + stop))
         before += s.stop - s.start
-    out[at:] = 0
-
-
-def _put(D: Array, rows: Slices, D_s: Array) -> None:
-    """Copy rows back to where they came from."""
-    at = 0
-    for s in rows:
-        D[s] = D_s[at : at + s.stop - s.start]
-        at += s.stop - s.start
+    return tuple(found)

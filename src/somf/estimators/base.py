@@ -1,6 +1,7 @@
 """`MatrixFactorization`: parameters, and methods that hand over to training and inference."""
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -15,10 +16,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from somf.algorithm.state import State
 from somf.data import Channels, ObservedSource, Offsets, Source
+from somf.data.sources.centred import CentredSource
 from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import MissingFileError, MissingStateError, ParameterError
+from somf.errors import MissingFileError, MissingStateError, ParameterError, SparsityWarning
 from somf.estimators.applying import coding, on_scale_of, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
@@ -35,13 +37,14 @@ from somf.estimators.config import (
 )
 from somf.estimators.opening import (
     adopt_features,
+    as_stored,
     check_features,
     for_source,
     geometry_of,
     open_samples,
 )
 from somf.estimators.parameters import describe_parameters
-from somf.estimators.sparsity import warn_about_codes
+from somf.estimators.sparsity import CodeCounts, warn_about_atoms, warn_about_codes
 from somf.inference.coding import (
     CodedChunk,
     Coder,
@@ -263,9 +266,17 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             keep=adopt,
         )
         adopt(learned)
-        if isinstance(self.alpha, Real) and communicator.size == 1:
-            warn_about_codes(learned, source)
+        if communicator.size == 1:
+            self._warn_about(learned, config.atom_density, source)
         return self
+
+    def _warn_about(self, learned: fitting.Fit, atom_density: float | None, source: Source) -> None:
+        """Warn if codes, or atoms, are not as sparse as they are meant to be."""
+        if atom_density is not None:
+            warn_about_atoms(atom_density, self.alpha_, self.components_)
+        elif isinstance(self.alpha, Real):
+            counts = CodeCounts.of(learned.last_code)
+            warn_about_codes(counts, learned.config, self.components_, source)
 
     def _communicator(self, ranks: str) -> Communicator:
         """Return the communicator of the ranks that work together with this process."""
@@ -283,6 +294,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         sample_weight: Array | None,
     ) -> FitIdentity:
         """Return what is fitted to which data, to be compared with a checkpoint."""
+        source, validation = as_stored(source), as_stored(validation)
         data = fingerprint(source, is_shuffled=True)
         if isinstance(source, ObservedSource) and source.weights is not None:
             data["weights"] = fingerprint(source.weights)["content of sampled rows"]
@@ -355,7 +367,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._adopt(config, state, getattr(self, "history_", {}))
 
         seed, state = (self._draw_seed(), None) if is_first else (self._state.seed, self._state)
-        fitting.partial_fit(config, source, ids, seed, state, adopt, counts)
+        learned = fitting.partial_fit(config, source, ids, seed, state, adopt, counts)
+        if is_first:
+            self._warn_about(learned, None, source)
         return self
 
     @property
@@ -369,10 +383,11 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return check_params({name: getattr(self, name) for name in names})
 
     def _config(self) -> TrainingConfig:
-        """Return the parameters after a check, with λ of the fit if it had to be found."""
+        """Return the parameters after a check, with λ and surrogate of the fit if it chose them."""
         request = self._requested_config()
-        is_found = request.has_open_alpha and hasattr(self, "alpha_")
-        return request.with_alpha(self.alpha_) if is_found else request
+        if request.has_open_alpha and hasattr(self, "alpha_"):
+            request = request.with_alpha(self.alpha_)
+        return request.with_surrogate(self._state.remembers) if self.has_state else request
 
     def _draw_seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -380,14 +395,9 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _adopt(self, config: TrainingConfig, state: State, history: History) -> None:
         """Take over what a fit has learned; until here nothing of the estimator has changed.
 
-        The state stays on its device, so that `partial_fit` need not move it there again. A state
-        that is shared by several ranks is not kept.
+        The state stays on its device, so that `partial_fit` need not move it there again.
         """
-        self._fitted_config = config
-        if not state.is_shared:
-            self._state = state
-        elif self.has_state:
-            del self._state
+        self._fitted_config, self._state = config, state
         self.components_ = state.components
         self._adopt_offsets(state.offsets)
         self.alpha_ = config.penalty.alpha
@@ -415,10 +425,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _check_can_continue(self, config: TrainingConfig) -> None:
         if not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, or fitted by several ranks, so it cannot "
-                "continue to learn. Save it with save(path, state=True), or call fit."
+                "This model was loaded without its state, so it cannot continue to learn. Save it "
+                "with save(path, state=True), or call fit."
             )
-        if (self.center == "both") != hasattr(self, "offsets_"):
+        if (self.center != "none") != hasattr(self, "offsets_"):
             rule = "stay what it was while learning continues"
             raise ParameterError("center", rule, self.center, "Call fit to start again.")
         for name in ("n_components", "reduction", "masks", "code_estimator", "surrogate", "ball"):
@@ -444,7 +454,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         -------
         codes : ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X, y, **fit_params).transform(X, weights=fit_params.get("weights"))
+        self.fit(X, y, **fit_params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SparsityWarning)  # the fit has warned
+            return self.transform(X, weights=fit_params.get("weights"))
 
     def transform(
         self,
@@ -490,7 +503,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             array that it is.
         """
         source = self._source(X, weights)
-        pursuit = self._pursuit(max_atoms, max_error)
+        pursuit, counts = self._pursuit(max_atoms, max_error), CodeCounts()
         shape, dtype = (source.shape[0], len(self.components_)), self.components_.dtype
         communicator = Alone() if ranks == "own" else self._communicator(ranks)
         edges = edges_of_codes(*shape, communicator.size)
@@ -502,8 +515,10 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._coding(source, CODE_TOL, own, for_user=True, pursuit=pursuit) as (_, chunks),
             codes_on_ranks(out, shape, dtype, sparse, communicator, edges) as codes,
         ):
-            for code in on_scale_of(source, chunks, own):
+            for code in counts.counted(on_scale_of(source, chunks, own)):
                 codes.append(code)
+        if pursuit is None and communicator.size == 1:
+            warn_about_codes(counts, self._config(), self.components_, source, of_transform=True)
         return codes.rows
 
     def impute(self, X: Any, out: Any = None, *, weights: Any = None) -> Any:
@@ -543,8 +558,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def inverse_transform(self, X: Any) -> Array:
         """Return the samples that codes stand for, ``X @ components_``.
 
-        With ``center="both"`` the offsets of features are added; those of samples are not known
-        from codes (see `impute`).
+        The means of features are added with ``center="features"``; with ``center="both"`` their
+        offsets, while those of samples are not known from codes (see `impute`).
 
         Parameters
         ----------
@@ -719,6 +734,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_features(self, X)
         if isinstance(source, ObservedSource) and hasattr(self, "offsets_"):
             source.offsets = Offsets(self.offsets_)
+        elif isinstance(source, CentredSource) and hasattr(self, "offsets_"):
+            source.means = self.offsets_
         return source
 
     @contextmanager
@@ -784,13 +801,12 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         check_is_fitted(self)
         if state and not self.has_state:
             raise MissingStateError(
-                "This model was loaded without its state, or fitted by several ranks, so it has no "
-                "state to save."
+                "This model was loaded without its state, so it has no state to save."
             )
         if self.n_components != len(self.components_):
             rule = f"be that of the fit, {len(self.components_)}, to save it"
             raise ParameterError("n_components", rule, self.n_components)
-        if (self.center == "both") != hasattr(self, "offsets_"):
+        if (self.center != "none") != hasattr(self, "offsets_"):
             raise ParameterError("center", "be that of the fit, to save it", self.center)
         if state:
             self._check_can_continue(self._config().for_features(self.n_features_in_))

@@ -23,7 +23,7 @@ CodeEstimator: TypeAlias = Literal["auto", "averaged", "masked", "exact"]
 MaskKind: TypeAlias = Literal["blocks", "bernoulli"]
 """Values of `masks`."""
 
-SurrogateKind: TypeAlias = Literal["online", "incremental"]
+SurrogateKind: TypeAlias = Literal["online", "incremental", "auto"]
 """Values of `surrogate`."""
 
 InitialAtoms: TypeAlias = Literal["samples", "random", "nndsvd", "auto"]
@@ -35,7 +35,7 @@ MissingEntries: TypeAlias = Literal["error", "nan", "absent"]
 AlphaPer: TypeAlias = Literal["sample", "entry"]
 """Values of `alpha_per`."""
 
-Center: TypeAlias = Literal["none", "both"]
+Center: TypeAlias = Literal["none", "features", "both"]
 """Values of `center`."""
 
 DTYPES = (np.dtype(np.float32), np.dtype(np.float64))
@@ -103,7 +103,7 @@ def check_params(params: Mapping[str, Any]) -> TrainingConfig:
         checkpoint=_checkpoint(p),
         verbose=_verbose(p),
         has_weights=_choice(p, "missing", get_args(MissingEntries)) != "error",
-        is_centred=_choice(p, "center", get_args(Center)) == "both",
+        is_centred=_choice(p, "center", get_args(Center)) != "none",
     )
 
 
@@ -242,7 +242,8 @@ def _dtype(params: Mapping[str, Any]) -> np.dtype[Any] | None:
 
 
 def _check_center(params: Mapping[str, Any]) -> None:
-    if params["center"] == "both" and params["positive_code"] and params["positive_atoms"]:
+    is_positive = params["positive_code"] and params["positive_atoms"]
+    if params["center"] in ("features", "both") and is_positive:
         raise ParameterError(
             "center", "be 'none' where codes and atoms are not negative", params["center"]
         )

@@ -76,13 +76,13 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
     config = estimator._config().for_features(components.shape[1])
     if state is not None:
         config = replace(config, has_weights=len(state.C_by_feature) > 0)
+        config = config.with_surrogate(state.remembers)
     if config.n_components != len(components):
         raise ValueError("n_components is not the number of its components")
     if state is not None:
         check_state(config, state, components.shape[1], components.dtype)
         estimator._fitted_config = config
-        if not state.is_shared:
-            estimator._state = state
+        estimator._state = state
     estimator.components_ = components
     estimator.n_features_in_ = components.shape[1]
     if model.feature_names is not None:

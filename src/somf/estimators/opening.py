@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from somf.data import ImagePatches, ObservedSource, Source, as_source
+from somf.data.sources.centred import CentredSource
 from somf.data.sources.frames import is_frame
 from somf.data.sources.normalized import NormalizedSource
 from somf.errors import DataError, ParameterError
@@ -35,13 +36,19 @@ def open_samples(
     if missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
         rule = "be 'nan' for patches with no_data='missing'"
         raise ParameterError("missing", rule, missing, "Entries without data are unknown.")
-    if missing != "error" or center != "none" or weights is not None:
+    is_observed = missing != "error" or center == "both" or weights is not None
+    if center == "features" and is_observed:
+        rule = "be 'both' or 'none' where entries are unknown or have weights"
+        raise ParameterError("center", rule, center)
+    if is_observed:
         of_entries = None if weights is None else as_source(weights)
         source = ObservedSource(source, missing, of_entries)
     if normalize and isinstance(source, ObservedSource):
         rule = "be False where entries are unknown or have weights, or offsets are subtracted"
         raise ParameterError("normalize", rule, normalize, "Scale the rows of X before.")
-    return NormalizedSource(source) if normalize else source, checked
+    if normalize:
+        return NormalizedSource(source), checked
+    return CentredSource(source) if center == "features" else source, checked
 
 
 def for_source(config: TrainingConfig, source: Source) -> TrainingConfig:
@@ -102,7 +109,13 @@ def check_features(estimator: Any, X: Any) -> None:
             )
 
 
+def as_stored(data: Any) -> Any:
+    """Return a source without the means that it subtracts, which a fit learns; else the same."""
+    return data.source if isinstance(data, CentredSource) else data
+
+
 def geometry_of(source: Source) -> dict[str, Any] | None:
     """Return how samples were cut out of an image, if they were."""
-    source = source.source if isinstance(source, ObservedSource | NormalizedSource) else source
+    if isinstance(source, ObservedSource | NormalizedSource | CentredSource):
+        source = source.source
     return source.geometry if isinstance(source, ImagePatches) else None

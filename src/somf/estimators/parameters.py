@@ -41,7 +41,7 @@ atom_l1_ratio : float
 atom_alpha : float
     ρ ≥ 0: weight of a squared ℓ2 penalty on atoms, ρ‖d_f‖² for every known entry of feature f,
     where d_f has the entries of all atoms at f. With ridge codes (``l1_ratio=0``) it lets
-    atoms that are not needed vanish, as alternating least squares does. Not for several ranks.
+    atoms that are not needed vanish, as alternating least squares does.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
     of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 4 if codes from a
@@ -58,10 +58,12 @@ masks : {"blocks", "bernoulli"}
     Parts of the features: blocks that are drawn once and visited in random order, or a coin
     for every feature at every iteration, as in the paper, which is slower and, with averaged
     codes, needs k² numbers per sample.
-surrogate : {"online", "incremental"}
+surrogate : {"online", "incremental", "auto"}
     How past codes are averaged: with decaying weights (for streams, and for the first epochs
     on large data), or with exactly one contribution per sample (for many epochs on data whose
-    codes fit into memory; converges to a much smaller stationarity gap).
+    codes fit into memory; converges to a much smaller stationarity gap). ``"auto"`` is
+    ``"incremental"`` in `fit` where X has no more samples than features, so that codes take no
+    more memory than atoms, and codes are not averaged; else ``"online"``.
 learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.78, and in
     `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
@@ -92,8 +94,11 @@ missing : {"error", "nan", "absent"}
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
     zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
     ``n_samples * n_components**2``), and works in one process.
-center : {"none", "both"}
-    With ``"both"``, the mean of all known entries and the offsets of samples and of features
+center : {"none", "features", "both"}
+    With ``"features"``, the mean of every feature is subtracted from samples as they are read, as
+    PCA does, and added by `inverse_transform`; it is found in one pass over the data before the fit
+    (by `partial_fit`, on the samples of its first call). Only for dense X whose entries are all
+    known. With ``"both"``, the mean of all known entries and the offsets of samples and of features
     are subtracted before codes are computed, and added by `impute`. The offsets of features
     are found in three passes over the data before the fit (by `partial_fit`, on the samples of
     its first call), those of a sample from its own entries; both are shrunk like averages with
@@ -139,7 +144,8 @@ components_ : ndarray of shape (n_components, n_features)
 alpha_ : float
     λ of the fit: `alpha`, or what was found for it.
 offsets_ : ndarray of shape (n_features,)
-    With ``center="both"``: the mean of all known entries plus the offset of the feature.
+    With ``center="features"`` the mean of every feature; with ``center="both"`` the mean of all
+    known entries plus the offset of the feature.
 patches_ : dict
     Where X is an `ImagePatches`: how its patches were cut out and normalised, as in
     `ImagePatches.geometry`.
@@ -166,7 +172,7 @@ provenance_ : dict of str
     After `fit`: its date, the names of the files, the machine and the versions of libraries.
 has_state : bool
     Whether the model has the state from which `partial_fit` continues: False after `somf.load`
-    of a model that was saved without it, and after a fit by several ranks.
+    of a model that was saved without it.
 """
 """All attributes of a fitted estimator, likewise."""
 

@@ -112,7 +112,8 @@ class SparsePCA(MatrixFactorization):
         that atoms have the density `atom_density`.
     atom_density : float
         The fraction, in (0, 1), of the entries of atoms that shall not be zero, where `alpha` is
-        ``"auto"``. The density of a fit is usually within 20 % of it.
+        ``"auto"``. The density of a fit is usually within 15 % of it; a miss of more than a quarter
+        is worth a `SparsityWarning`.
     transform_alpha : float or "auto"
         λ of the codes that `transform` returns. The penalty that makes atoms sparse shrinks codes,
         so ``"auto"`` is a hundredth of the λ of the fit (or all of it, where entries are unknown).
@@ -137,7 +138,7 @@ class SparsePCA(MatrixFactorization):
         reduction: float | Literal["auto"] = "auto",
         code_estimator: CodeEstimator = "auto",
         masks: MaskKind = "blocks",
-        surrogate: SurrogateKind = "online",
+        surrogate: SurrogateKind = "auto",
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_epochs: int = 100,

@@ -23,8 +23,15 @@ PENALTY = CodePenalty(0.0, 1.0, True)
 BALL = AtomBall(0.0, True)
 """Spectra have norm one, which is no restriction without a penalty."""
 
-ONLINE_CELLS = 20_000
-"""Cells that the online fit learns from, once each. Three epochs did not lead to better minima."""
+ONLINE_CELLS = 5_000
+"""Cells that online fits learn from, once each. Three epochs did not lead to better minima."""
+
+STARTS = 3
+"""Online fits from different random cells, the best of which is refined. With one, runs end in poor
+minima more often, and their programs agree less."""
+
+TRIAL_PASSES = 3
+"""Passes over these cells before the starts are compared; online fits end with some noise."""
 
 ONLINE_ENTRIES = 2**26
 """Entries, at most, of these cells as a dense array."""
@@ -59,8 +66,8 @@ def factorize(
 ) -> tuple[Array, Array]:
     """Factorize counts to a stationary point: X ≈ usages spectra, neither of them negative.
 
-    An online fit to some of the cells finds good spectra. Passes over these cells, and then over
-    all of them, refine the spectra.
+    Online fits to some of the cells find good spectra. Passes over these cells, and then over all
+    of them, refine the best.
 
     Parameters
     ----------
@@ -87,20 +94,32 @@ def factorize(
         raise ParameterError("init", f"be one of {sorted(INITS)}", init)
     cells = _in_single_precision(X)
     drawn = _some_cells(cells, random_state)
+    dense = drawn if isinstance(drawn, np.ndarray) else drawn.toarray()
+    n_starts = STARTS if init == "random" else 1  # singular vectors do not depend on the seed
+    starts = [
+        _online(dense, n_components, INITS[init], int(seed), n_threads)
+        for seed in generator(random_state, "starts").integers(2**31, size=n_starts)
+    ]
+    trials = [_refined(dense, D, 0.0, min(TRIAL_PASSES, max_iter), n_threads) for D in starts]
+    D = min(trials, key=lambda trial: trial.objective).D
+    if len(dense) < cells.shape[0]:
+        D = _refined(dense, D, ROUGH_TOL, max_iter, n_threads).D
+    refined = _refined(cells, D, TOL, max_iter, n_threads)
+    return np.ascontiguousarray(refined.D.T), refined.code
+
+
+def _online(X: Array, k: int, init: InitialAtoms, seed: int, n_threads: int | None) -> Array:
+    """Return the dictionary of an online fit, of shape (n_genes, k)."""
     model = NMF(
-        n_components,
-        init=INITS[init],
+        k,
+        init=init,
         batch_size=ONLINE_BATCH,
         n_epochs=1,
         tol=0.0,
         n_threads=n_threads,
-        random_state=random_state,
-    ).fit(drawn if isinstance(drawn, np.ndarray) else drawn.toarray())
-    D = np.ascontiguousarray(model.components_.T)
-    if drawn.shape[0] < cells.shape[0]:
-        D = _refined(drawn, D, ROUGH_TOL, max_iter, n_threads).D
-    refined = _refined(cells, D, TOL, max_iter, n_threads)
-    return np.ascontiguousarray(refined.D.T), refined.code
+        random_state=seed,
+    ).fit(X)
+    return np.ascontiguousarray(model.components_.T)
 
 
 def _refined(X: Rows, D: Array, tol: float, max_passes: int, n_threads: int | None) -> Refined:

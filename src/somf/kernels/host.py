@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from somf.kernels.pairs import upper
 from somf.scratch import scratch_zeros
-from somf.typing import Array, Ints, Matrix
+from somf.typing import Array, Ints, Matrix, Slices
 
 __all__ = [
     "IS_ASYNCHRONOUS",
@@ -20,11 +20,13 @@ __all__ = [
     "explain_out_of_memory",
     "mark_used",
     "mix",
+    "pack_rows",
     "put",
     "store_zeros",
     "take",
     "to_device",
     "to_store",
+    "unpack_rows",
     "without_gradients",
     "zeros",
 ]
@@ -71,6 +73,22 @@ def take(store: Array, slots: Ints) -> Array:
 def put(store: Array, slots: Ints, values: Array) -> None:
     """See `Kernels.put`."""
     store[slots] = values
+
+
+def pack_rows(A: Array, rows: Slices, packed: Array) -> None:
+    """See `Kernels.pack_rows`; for arrays of any device."""
+    at = 0
+    for s in rows:
+        packed[at : at + s.stop - s.start] = A[s]
+        at += s.stop - s.start
+
+
+def unpack_rows(packed: Array, A: Array, rows: Slices) -> None:
+    """See `Kernels.unpack_rows`; for arrays of any device."""
+    at = 0
+    for s in rows:
+        A[s] = packed[at : at + s.stop - s.start]
+        at += s.stop - s.start
 
 
 def explain_out_of_memory() -> AbstractContextManager[None]:

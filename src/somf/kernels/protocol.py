@@ -134,6 +134,28 @@ class Kernels(Protocol):
         """
         ...
 
+    def pack_rows(self, A: Array, rows: Slices, packed: Array) -> None:
+        """Copy some rows to where they follow one another, for a message.
+
+        Parameters
+        ----------
+        A : array of shape (p, k)
+        rows : tuple of slices
+        packed : array of shape (q, k) or larger, overwritten
+        """
+        ...
+
+    def unpack_rows(self, packed: Array, A: Array, rows: Slices) -> None:
+        """Copy rows back from where `pack_rows` has put them.
+
+        Parameters
+        ----------
+        packed : array of shape (q, k) or larger
+        A : array of shape (p, k), overwritten
+        rows : tuple of slices
+        """
+        ...
+
     def explain_out_of_memory(self) -> AbstractContextManager[None]:
         """Return a context for all work on the device.
 
@@ -300,8 +322,10 @@ class Kernels(Protocol):
         """
         ...
 
-    def accumulate(self, B: Array, X: Matrix, code: Array, decay: float) -> None:
-        """Do B ← decay B + Xᵀ code.
+    def accumulate(
+        self, B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None
+    ) -> None:
+        """Do B ← decay B + Xᵀ code on some features.
 
         Parameters
         ----------
@@ -309,6 +333,22 @@ class Kernels(Protocol):
         X : array or csc_array of shape (b, p)
         code : array of shape (b, k)
         decay : float
+        rows : tuple of slices, optional
+            The features; by default all.
+        """
+        ...
+
+    def sum_parts(self, parts: Array) -> Array:
+        """Return the sum of some matrices, in their order: rounding is reproducible.
+
+        Parameters
+        ----------
+        parts : array of shape (n, q, k)
+
+        Returns
+        -------
+        total : array of shape (q, k)
+            Valid until the next call.
         """
         ...
 

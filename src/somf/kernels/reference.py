@@ -55,10 +55,17 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
     return np.asarray((X_s * X_s).sum(axis=1))
 
 
-def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
+def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
-    B *= decay
-    B += X.T @ code
+    for s in (slice(0, len(B)),) if rows is None else rows:
+        B[s] *= decay
+        B[s] += X[:, s].T @ code
+
+
+def sum_parts(parts: Array) -> Array:
+    """See `Kernels.sum_parts`."""
+    total: Array = np.add.reduce(parts)
+    return total
 
 
 def solve_codes(

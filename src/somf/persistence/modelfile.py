@@ -164,7 +164,7 @@ def load(path: str | os.PathLike[str]) -> Model:
         atoms = tensors["components"] if counters is None else tensors["state.D"].T
         names, patches = fields["feature_names"], fields.get("patches")
         _check(atoms, names)
-        learned = atoms if counters is None else _state(tensors, counters, fields.get("fit"))
+        learned = atoms if counters is None else _state(tensors, counters)
         return Model(
             kind=str(fields["kind"]),
             params=params,
@@ -231,7 +231,9 @@ def _params(given: Any) -> dict[str, Any]:
 
 
 def _allocate(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """Return an array to read into; the memory of samples may be larger than main memory."""
+    """Return an array to read into; statistics may be larger than main memory."""
+    if name == "state.C_by_feature":
+        return scratch_zeros(shape, dtype, in_order=True)
     if name.startswith("state.memory."):
         return scratch_zeros(shape, dtype)
     return np.empty(shape, dtype)
@@ -249,17 +251,14 @@ def _check(components: Array, feature_names: Any) -> None:
         raise ValueError("it does not have one name for each feature")
 
 
-def _state(tensors: dict[str, Array], counters: dict[str, Any], fit: Any) -> State:
+def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
     arrays = {n.removeprefix("state."): a for n, a in tensors.items() if n.startswith("state.")}
     order = arrays.get("permutation")
     if order is not None and (
         order.dtype != np.int64 or not np.array_equal(np.sort(order), np.arange(len(arrays["D"])))
     ):
         raise ValueError("the permutation of its state is not a permutation of its features")
-    state = State.restore(arrays, {name: _count(value) for name, value in counters.items()})
-    ranks = fit.get("ranks") if isinstance(fit, dict) else None
-    state.is_shared = ranks is not None and ranks["token"] is not None
-    return state
+    return State.restore(arrays, {name: _count(value) for name, value in counters.items()})
 
 
 def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int) -> Array | None:

@@ -4,7 +4,7 @@ import os
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 LIBRARIES = ("somf", "numpy", "scipy", "scikit-learn", "numba")
@@ -35,7 +35,15 @@ def provenance_of(files: Sequence[str]) -> dict[str, str]:
     if files:
         found["data"] = _shortened(", ".join(os.path.basename(path) for path in files))
     found |= {"machine": machine(), "python": platform.python_version()}
-    return found | {name: version(name) for name in LIBRARIES}
+    return found | {name: _version(name) for name in LIBRARIES}
+
+
+def _version(library: str) -> str:
+    """Return the version of a library; one that is used from its sources may have none."""
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "not installed"
 
 
 def machine() -> str:

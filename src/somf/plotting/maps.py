@@ -71,7 +71,7 @@ def plot_code_maps(
     codes = _codes_of(model, patches, codes)
     n, k = check_count("n_atoms", n_atoms), len(model.components_)
     chosen = (usage_of(codes).order if order is None else check_indices("order", order, k))[:n]
-    maps = _flat(_one_of(patches.map(codes[:, chosen]), patches, image), patches)
+    maps = _plane_of(patches.map(codes[:, chosen]), patches, image)
     pictures, gap = zoomed(np.stack([_colored(maps[..., i]) for i in range(len(chosen))]))
     height, width = pictures.shape[1:3]
     tile = (height + 5 * gap, width + 2 * gap)
@@ -114,8 +114,10 @@ def plot_residual_map(
         With a color bar: the root of the mean over channels of (pixel − reconstruction)².
     """
     codes = _codes_of(model, patches, codes)
-    found = _one_of(patches.residual_map(codes, model.components_), patches, image)
-    residuals = _flat(found, patches)
+    if hasattr(model, "offsets_"):
+        rule = "have center='none' for a map of residuals"
+        raise ParameterError("model", rule, model, got=f"center={model.center!r}")
+    residuals = _plane_of(patches.residual_map(codes, model.components_), patches, image)
     ax = given_or_new_axes(ax)
     ax.set_facecolor(WITHOUT_DATA)
     shown = ax.imshow(residuals, cmap="magma", vmin=0, vmax=_largest(residuals))
@@ -135,17 +137,13 @@ def _codes_of(model: Any, patches: Any, codes: Any) -> Any:
     return model.transform(patches, sparse=True) if codes is None else codes
 
 
-def _one_of(found: Any, patches: ImagePatches, image: int) -> Array:
-    """Return what belongs to one of several images."""
-    if not isinstance(found, list):
-        return np.asarray(found)
-    (i,) = check_indices("image", [image], len(patches.images))
-    return np.asarray(found[i])
-
-
-def _flat(found: Array, patches: ImagePatches) -> Array:
-    """Return the plane in the middle of a volume; images as they are."""
-    return found[len(found) // 2] if patches.positions.shape[1] == 3 else found
+def _plane_of(found: Any, patches: ImagePatches, image: int) -> Array:
+    """Return what belongs to one of several images; of a volume, the plane in the middle."""
+    if isinstance(found, list):
+        (i,) = check_indices("image", [image], len(patches.images))
+        found = found[i]
+    is_volume = patches.positions.shape[1] == 3
+    return np.asarray(found[len(found) // 2] if is_volume else found)
 
 
 def _largest(values: Array) -> float:

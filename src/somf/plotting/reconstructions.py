@@ -106,7 +106,7 @@ def samples_and_reconstructions(
     # A source, unlike an array, need not have the names of features of the fit.
     reconstructions = model.inverse_transform(model.transform(as_source(rows)))
     samples = _dense(rows, model.missing).astype(model.components_.dtype, copy=False)
-    if hasattr(model, "offsets_"):
+    if model.center == "both":
         reconstructions += Offsets(model.offsets_).of_samples(rows)[:, None]
     return np.where(np.isnan(samples), reconstructions, samples), reconstructions
 

@@ -110,7 +110,7 @@ def _errors(model: Any, source: SelectedSource, codes: Any) -> Array:
     errors, n_at_once = np.zeros(n), max(1, ROWS_AT_ONCE // p)
     for start in range(0, n, n_at_once):
         ids = np.arange(start, min(start + n_at_once, n))
-        samples: Any = source.rows(ids)
+        samples = np.asarray(source.rows(ids), dtype=np.float64)  # squares of integers overflow
         missed = samples - model.inverse_transform(codes[ids])
         sq_norm = np.nansum(samples**2, axis=1)
         errors[ids] = np.sqrt(np.nansum(missed**2, axis=1) / np.where(sq_norm > 0, sq_norm, 1))

@@ -36,7 +36,7 @@ logger = logging.getLogger("somf.training.alpha_search")
 TRIAL_SAMPLES = 4000
 """Samples of a trial of one epoch; a trial of several epochs has half of them."""
 
-ATOM_TRIALS = 5
+ATOM_TRIALS = 8
 """Trials for a density of atoms, at most."""
 
 FIRST_ADJUSTMENT = 250
@@ -87,7 +87,8 @@ def resolve_alpha(
     D = initial_dictionary(config, source, samples, seed, communicator)
     trials = _Trials(config, source, chosen, D, seed, communicator, n_epochs)
     if config.atom_density is not None:
-        alpha = _for_atoms(trials, config.atom_density)
+        is_longer = config.n_epochs * samples.n > n_epochs * chosen.n
+        alpha = _for_atoms(trials, config.atom_density, is_longer)
     else:
         alpha = _for_codes(trials, probe_ids, samples.n)
     logger.info(
@@ -126,27 +127,41 @@ class _Trials:
     communicator: Communicator
     n_epochs: int
 
-    def new_state(self) -> State:
-        """Return the state with which a trial begins."""
+    def new_state(self, components: Array | None = None) -> State:
+        """Return the state with which a trial begins.
+
+        Parameters
+        ----------
+        components : ndarray of shape (k, p), optional
+            Other atoms than the initial ones.
+        """
         n_own = len(self.chosen.ids)
         n_elsewhere = self.chosen.n - n_own
-        return initial_state(self.config, self.D.copy(), self.seed, np.arange(n_own), n_elsewhere)
+        D = self.D.copy() if components is None else components.T.copy()
+        return initial_state(self.config, D, self.seed, np.arange(n_own), n_elsewhere)
 
     def loader(self, state: State) -> Loader:
         """Return the loader of minibatches for a state."""
         dtype = self.config.dtype_for(self.source.dtype)
         return loader_for(self.config.device, self.source, dtype, state.permutation)
 
-    def learn(self, alpha: float, adjusted: Callable[[Array], float] | None = None) -> State:
-        """Learn from the samples, from the beginning.
+    def learn(
+        self,
+        alpha: float,
+        adjusted: Callable[[Array], float] | None = None,
+        components: Array | None = None,
+    ) -> State:
+        """Learn from the samples, with new statistics.
 
         Parameters
         ----------
         alpha : float
         adjusted : callable, optional
             Returns the λ that suits atoms, to which λ is adjusted during the trial.
+        components : ndarray of shape (k, p), optional
+            The atoms to begin with, if not the initial ones.
         """
-        state, config = self.new_state(), self.config
+        state, config = self.new_state(components), self.config
         solver = Solver(config.with_alpha(alpha), state, self.communicator)
         minibatches = epochs(
             self.loader(state), self.chosen, state.seed, config.batch_size, self.n_epochs
@@ -178,19 +193,29 @@ def _for_codes(trials: _Trials, probe_ids: Ints, n_samples: int) -> float:
     return alpha
 
 
-def _for_atoms(trials: _Trials, density: float) -> float:
+def _for_atoms(trials: _Trials, density: float, is_longer: bool) -> float:
     """Return the λ for a density of atoms: that of one trial tells the λ of the next.
 
     A trial must begin with new statistics, since old ones with larger codes would outweigh those of
-    a larger λ.
+    a larger λ. Atoms change their density for a long time, so a trial begins with the atoms of the
+    trial before, unless the fit is as short as a trial.
+
+    Parameters
+    ----------
+    trials : _Trials
+    density : float
+        The one that is wanted.
+    is_longer : bool
+        Whether the fit sees more samples than a trial.
     """
     probe = AtomProbe(density, len(trials.D))
-    alpha = probe.first_alpha
+    alpha, components = probe.first_alpha, None
     for _ in range(ATOM_TRIALS):
-        alpha = probe.alpha(trials.learn(alpha).D, alpha)
+        state = trials.learn(alpha, components=components)
+        alpha = probe.alpha(state.D, alpha)
         if probe.is_reached:
             break
-    probe.check(alpha)
+        components = state.components if is_longer else None
     return alpha
 
 

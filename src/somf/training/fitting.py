@@ -12,10 +12,12 @@ from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.algorithm.state_check import check_state
 from somf.data import Loader, ObservedSource, Offsets, Source, loader_for
+from somf.data.sources.centred import CentredSource
 from somf.distributed import ALONE, Communicator
 from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import thread_count, threads
+from somf.kernels.host import to_host
 from somf.training.alpha_search import resolve_alpha
 from somf.training.callbacks import Progress
 from somf.training.checkpoint import CheckpointManager
@@ -27,6 +29,7 @@ from somf.training.loop import Loop, ValidationSet, weights_of
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
 from somf.training.samples import Rows
+from somf.training.shares import whole_state
 from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, divide, hold_out, start
 from somf.typing import Array, History, Ints
@@ -85,15 +88,17 @@ def fit(
     keep : callable, optional
         Called with what was learned until Ctrl-C ends a fit without a checkpoint.
     """
-    if config.has_weights and communicator.size > 1:
-        raise DataError(
-            "Unknown entries, weights of entries and center='both' are for a single process, "
-            f"got {communicator.size} ranks."
-        )
-    if config.atom_alpha > 0 and communicator.size > 1:
-        raise DataError(f"atom_alpha is for a single process, got {communicator.size} ranks.")
+    if config.is_centred and communicator.size > 1:
+        raise DataError(f"center='both' is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
+    if isinstance(source, ObservedSource):
+        # Every rank has looked at some rows, which may be its own.
+        facts = source.known_share, source.base_weight
+        source.known_share, source.base_weight = communicator.tell(facts)[0]
+        config = replace(config, base_weight=source.base_weight)
     rows = divide(source, own_rows, communicator)
+    # The codes of all samples then take no more memory than the atoms.
+    config = config.with_surrogate(rows.n <= source.shape[1])
     if config.checkpoint is None:
         # Several ranks would have to agree on the iteration after which they end.
         is_alone = communicator.size == 1
@@ -151,7 +156,9 @@ def _fit(
             callbacks = list(config.callbacks)
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
-                offsets = learned_offsets(config, source, split.ids, sample_weight)
+                offsets = learned_offsets(
+                    config, source, split.samples.ids, sample_weight, communicator
+                )
                 config = resolve_alpha(config, source, split.samples, seed, communicator)
                 state = start(config, source, split.samples, seed, True, communicator)
                 state.offsets = offsets
@@ -187,6 +194,8 @@ def _fit(
                 loop.solver.forget_samples()
                 keep(Fit(config, state, progress.history))
             raise
+        if communicator.size > 1:
+            state = whole_state(state, communicator).on_device(kernels_for(config.device))
         return Fit(config, state, history, loop.solver.last_code)
 
 
@@ -207,10 +216,20 @@ def _with_batch_size(
 
 
 def learned_offsets(
-    config: TrainingConfig, source: Source, ids: Ints, sample_weight: Array | None = None
+    config: TrainingConfig,
+    source: Source,
+    ids: Ints,
+    sample_weight: Array | None = None,
+    communicator: Communicator = ALONE,
 ) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
     dtype = config.dtype_for(source.dtype)
+    if isinstance(source, CentredSource):
+        kernels = kernels_for(config.device)
+        (sums,) = communicator.sum(kernels.to_device(source.sums(ids, sample_weight)))
+        *totals, count = to_host(sums)
+        source.means = (np.asarray(totals) / count).astype(dtype)
+        return source.means
     if not config.is_centred or not isinstance(source, ObservedSource):
         return np.zeros(0, dtype)
     features = Offsets.learn(source, ids, source.weights, sample_weight).features.astype(dtype)
@@ -256,6 +275,8 @@ def _loader(config: TrainingConfig, source: Source, state: State, **options: Any
         # They may have been found on other samples.
         source.base_weight = state.base_weight
         source.offsets = Offsets(state.offsets) if state.offsets.size else None
+    elif isinstance(source, CentredSource):
+        source.means = state.offsets
     return loader_for(config.device, source, state.dtype, state.permutation, **options)
 
 
@@ -267,7 +288,7 @@ def partial_fit(
     state: State | None,
     adopt: Callable[[TrainingConfig, State], None],
     sample_weight: Array | None = None,
-) -> None:
+) -> Fit:
     """Learn from samples in their order, each minibatch read once.
 
     Parameters
@@ -287,7 +308,9 @@ def partial_fit(
         How much each row of the source counts.
     """
     kernels, ids = kernels_for(config.device), np.arange(source.shape[0])
-    config = _with_batch_size(config, source, None)
+    config = _with_batch_size(config, source, None).with_surrogate(
+        state is not None and state.remembers
+    )
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
             samples = Rows.alone(source.shape[0]).among(ids)
@@ -315,3 +338,4 @@ def partial_fit(
         finally:
             if state.n_iter > n_iter:
                 adopt(config, state)
+        return Fit(config, state, {}, solver.last_code)

@@ -319,19 +319,19 @@ class Loop:
         if not history:
             return True
         last = int(history["n_samples_seen"][-1])
-        is_interval_over = self._n_intervals(n_seen) > self._n_intervals(last)
-        return is_interval_over or (self._is_done() and last < n_seen)
+        return n_seen >= self._end_of_interval(last) or (self._is_done() and last < n_seen)
 
-    def _n_intervals(self, n_seen: int) -> int:
-        """Return how many intervals between records are over after so many samples.
+    def _end_of_interval(self, n_seen: int) -> int:
+        """Return after how many samples the interval between records ends that they are in.
 
         An interval is `record_every` samples or an epoch, in which the objective falls most at the
         beginning: by default the first epoch has records after 1/64, 1/32, … 1/2 of its samples.
         """
-        n_over = n_seen // self.record_every
-        if self.records_early:
-            n_over += sum(n_seen * 2**i >= self.record_every for i in range(1, FIRST_RECORD + 1))
-        return n_over
+        every = self.record_every
+        if self.records_early and n_seen < every:
+            early = (-(-every // 2**i) for i in range(FIRST_RECORD, 0, -1))
+            return next((end for end in early if end > n_seen), every)
+        return every * (n_seen // every + 1)
 
     def _measure_and_record(self) -> None:
         progress = self.progress

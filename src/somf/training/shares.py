@@ -28,8 +28,11 @@ from somf.scratch import scratch_zeros
 from somf.training.samples import Rows
 from somf.typing import Array, Ints
 
-SUMMED = ("B", "C", "n_users")
+SUMMED = ("B", "C", "C_by_feature", "n_known", "n_users")
 """Arrays of a state of which every rank has a share; the sum is what counts."""
+
+ROWS_AT_ONCE = 2**16
+"""Rows of B that are summed over ranks at the same time."""
 
 TOKEN_BYTES = 4
 """Random bytes in the names of the files of one checkpoint, two characters each."""
@@ -112,11 +115,22 @@ def write_share(path: Path, state: State, seen: Ints | None) -> None:
 
 
 def whole_state(state: State, communicator: Communicator) -> State:
-    """Return the state of all ranks, on the host, without what they remember of samples."""
-    sums = communicator.sum(*(getattr(state, name) for name in SUMMED))
-    arrays = {name: to_host(array) for name, array in zip(SUMMED, sums, strict=True)}
-    host = replace(state, memory=None, **arrays).on_host()  # type: ignore[arg-type] # names of arrays
+    """Return the state of all ranks, on the host; it remembers no samples."""
+    sums = {name: _total(getattr(state, name), communicator) for name in SUMMED}
+    memory = None if state.memory is None else state.memory.without_samples()
+    host = replace(state, memory=memory, **sums).on_host()  # type: ignore[arg-type] # names of arrays
     return replace(host, last_used=communicator.latest(host.last_used))
+
+
+def _total(array: Array, communicator: Communicator) -> Array:
+    """Return the sum of the shares of all ranks, on the host.
+
+    Messages need copies, so a part of the rows is summed at a time.
+    """
+    if not len(array):
+        return to_host(array)
+    parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, len(array), ROWS_AT_ONCE)]
+    return np.concatenate([to_host(communicator.sum(array[part])[0]) for part in parts])
 
 
 def own_state(path: Path, state: State, division: Division, rows: Rows) -> State:
@@ -163,6 +177,8 @@ def _read_share(path: Path, token: str, rank: int, state: State) -> dict[str, Ar
         if json.loads(text)["n_iter"] != state.n_iter:
             raise ValueError("it is that of another checkpoint")
         for name in SUMMED:
+            if name not in tensors and not getattr(state, name).size:  # in older files
+                tensors[name] = getattr(state, name)
             if tensors[name].shape != getattr(state, name).shape:
                 raise ValueError(f"{name} has another shape")
     return tensors

@@ -1,5 +1,7 @@
 """Parquet, Feather and Arrow files, good and damaged ones."""
 
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -67,6 +69,20 @@ class TestParquetFileOfLargeRowGroups(SourceContract):
         return source, matrix()
 
 
+@pytest.mark.usefixtures("in_chunks")
+class TestWideParquetFile(SourceContract):
+    @pytest.fixture(autouse=True)
+    def few_columns(self, monkeypatch):
+        monkeypatch.setattr("somf.data.formats.arrow.WIDE", 6)
+        monkeypatch.setattr("somf.scratch.SCRATCH_BYTES", 100)
+
+    def make(self, folder):
+        source = as_source(write_parquet(folder / "X.parquet", matrix(), row_group_size=5))
+        assert isinstance(source.X, np.memmap)
+        assert source.feature_names == NAMES
+        return source, matrix()
+
+
 class TestTransposedParquetFile(SourceContract):
     def make(self, folder):
         X = np.ascontiguousarray(matrix().T)
@@ -100,6 +116,18 @@ def test_columns_of_several_types_become_floating_numbers(tmp_path, kind):
     np.testing.assert_array_equal(source.rows(np.arange(3)), expected)
     with pytest.raises(NotFiniteError, match="NaN in row 1"):
         NMF(1, n_epochs=1).fit(source)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "feather"])
+def test_decimals_are_numbers(tmp_path, kind):
+    table = pa.table({"price": [Decimal("1.25"), None, Decimal(3)], "n": [1, 2, 3]})
+    if kind == "parquet":
+        parquet.write_table(table, tmp_path / "X")
+    else:
+        feather.write_feather(table, tmp_path / "X")
+    source = open_source(tmp_path / "X")
+    assert source.dtype == np.float64
+    np.testing.assert_array_equal(source.rows(np.arange(3)), [[1.25, 1], [np.nan, 2], [3, 3]])
 
 
 def test_the_index_of_a_data_frame_is_no_feature(tmp_path):

@@ -77,7 +77,9 @@ def test_structs_and_objects_are_never_read(tmp_path, monkeypatch):
     cells = np.empty((2, 2), dtype=object)
     cells[:] = 1.0
     scipy.io.savemat(tmp_path / "X.mat", {"cells": cells, "s": {"x": X}})
-    fails(tmp_path / "X.mat", "holds no matrix of samples × features", NotAMatrixError)
+    fails(tmp_path / "X.mat", "'cells' in .* is a cell, .* X = cells.1.; save", NotAMatrixError)
+    scipy.io.savemat(tmp_path / "X.mat", {"s": {"x": X}})
+    fails(tmp_path / "X.mat", r"'s' in .* is a struct, .* X = s\.field; save", NotAMatrixError)
 
 
 def test_complex_numbers_are_refused(tmp_path):

@@ -45,6 +45,52 @@ class TestMtxFileOf10x(SourceContract):
         return source, X
 
 
+def write_names(path, names):
+    """Write a table of 10x: identifiers, names, and what was measured."""
+    lines = "".join(f"ENSG{i}\t{name}\tGene Expression\n" for i, name in enumerate(names))
+    path.write_bytes(gzip.compress(lines.encode()) if path.suffix == ".gz" else lines.encode())
+
+
+GENES = [f"gene {i}" for i in range(7)]
+
+
+@pytest.mark.parametrize("names", ["features.tsv.gz", "features.tsv", "genes.tsv"])
+@pytest.mark.parametrize("matrix_name", ["matrix.mtx.gz", "matrix.mtx"])
+def test_names_of_genes_and_cells_are_read_from_a_folder_of_10x(tmp_path, names, matrix_name):
+    write_mtx(tmp_path / matrix_name, matrix().T)
+    write_names(tmp_path / names, GENES)
+    (tmp_path / "barcodes.tsv").write_text("".join(f"cell {i}\r\n" for i in range(23)))
+    for path in (tmp_path, tmp_path / matrix_name):
+        source = open_source(path, transposed=True)
+        assert source.feature_names == GENES
+        assert source.files == (str(tmp_path / matrix_name),)
+        np.testing.assert_allclose(source.rows(np.arange(23)).toarray(), matrix())
+        assert open_source(path).feature_names == [f"cell {i}" for i in range(23)]
+
+
+def test_tables_beside_a_matrix_begin_as_its_name_does(tmp_path):
+    write_mtx(tmp_path / "GSM1_matrix.mtx.gz", matrix().T)
+    write_names(tmp_path / "GSM2_features.tsv", GENES[:3])
+    assert open_source(tmp_path / "GSM1_matrix.mtx.gz", transposed=True).feature_names is None
+    write_names(tmp_path / "GSM1_features.tsv", GENES)
+    assert open_source(tmp_path / "GSM1_matrix.mtx.gz", transposed=True).feature_names == GENES
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"A\nB\n", "must have 7 lines, one for each feature of .*, got 2. If it belongs"),
+        (b"A\n" * 9, "must have 7 lines, .*, got more than 7"),
+        (b"\xff\xfe\n" * 7, "is not a table of names, or is damaged"),
+        (b"A" * 5000, "a line is too long"),
+    ],
+)
+def test_a_table_of_names_that_does_not_fit_is_named(tmp_path, content, message):
+    write_mtx(tmp_path / "matrix.mtx", matrix().T)
+    (tmp_path / "genes.tsv").write_bytes(content)
+    fails(tmp_path / "genes.tsv", message, opened=tmp_path, transposed=True)
+
+
 def test_the_conversion_is_announced(tmp_path, caplog):
     with caplog.at_level(logging.INFO, logger="somf"):
         open_source(write_mtx(tmp_path / "X.mtx", matrix()))

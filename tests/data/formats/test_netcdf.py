@@ -4,10 +4,15 @@ import numpy as np
 import pytest
 from scipy.io import netcdf_file
 
-from somf import NMF
+from somf import NMF, ImagePatches
 from somf.data import as_source, open_source
 from somf.data.readahead.memory_map import is_mapped
-from somf.errors import DamagedFileError, NotFiniteError, SeveralDatasetsError
+from somf.errors import (
+    DamagedFileError,
+    NotAMatrixError,
+    NotFiniteError,
+    SeveralDatasetsError,
+)
 from tests.helpers.files import fails, is_refused
 from tests.helpers.mutants import damaged
 from tests.helpers.source_contract import SourceContract, matrix
@@ -51,6 +56,40 @@ class TestPackedNetcdf3File(SourceContract):
         source = as_source(write_netcdf(folder / "X.nc", stored, attributes=packing))
         assert source.dtype == np.float32
         return source, (0.01 * stored + 0.5).astype(np.float32)
+
+
+def write_cube(path, cube, **attributes):
+    """Write an image whose channels have wavelengths; return the path."""
+    with netcdf_file(path, "w") as file:
+        for name, size in zip(("y", "x", "band"), cube.shape, strict=True):
+            file.createDimension(name, size)
+        band = file.createVariable("band", "f4", ("band",))
+        band[:], band.units = 400 + 10 * np.arange(cube.shape[2]), "nm"
+        variable = file.createVariable("cube", cube.dtype.newbyteorder(">"), ("y", "x", "band"))
+        variable[:] = cube
+        for key, value in attributes.items():
+            setattr(variable, key, value)
+    return path
+
+
+def test_patches_are_cut_out_of_a_cube_with_its_wavelengths(tmp_path):
+    cube = np.random.default_rng(0).random((6, 5, 4)).astype(np.float32)
+    patches = ImagePatches(write_cube(tmp_path / "X.nc", cube), 1, center=False, scale=False)
+    assert not patches.is_in_memory
+    assert patches.channels.values == (400, 410, 420, 430)
+    np.testing.assert_array_equal(patches.rows(np.arange(30)), cube.reshape(30, 4))
+
+
+def test_packed_pixels_of_a_cube_are_unpacked_and_those_without_data_left_out(tmp_path):
+    cube = np.arange(120).reshape(6, 5, 4).astype(np.int16)
+    path = write_cube(tmp_path / "X.nc", cube, scale_factor=0.5, _FillValue=np.int16(3))
+    patches = ImagePatches(path, 1, center=False, scale=False)
+    np.testing.assert_array_equal(patches.rows(np.arange(29)), cube.reshape(30, 4)[1:] / 2)
+
+
+def test_a_cube_is_not_a_matrix_but_the_error_says_what_to_do(tmp_path):
+    path = write_cube(tmp_path / "X.nc", np.ones((6, 5, 4)))
+    fails(path, r"holds no matrix .* ImagePatches\(path, patch_size\)", NotAMatrixError)
 
 
 class TestPackedNetcdf4File(SourceContract):

@@ -63,6 +63,7 @@ def test_a_transposed_file_is_a_view(tmp_path):
         (npy(X, header((60,), "<c16")), "must hold a matrix"),
         (npy(X.astype(complex)), "Complex data not supported"),
         (npy(X.astype(str)), "must be numeric"),
+        (npy(np.zeros(3, "f4,f4")), "must hold numbers, got records of f0, f1. Make a matrix"),
         (npy(X[0]), "must hold a matrix of samples × features, got 1D array"),
         (npy(X.reshape(3, 20, 8)), "got 3D array of shape .* If it is an image: ImagePatches"),
         (npy(X[:0]), "is not a .npy file|0 sample"),

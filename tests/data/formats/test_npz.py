@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from somf import ImagePatches
 from somf.data import as_source, open_source
-from somf.errors import DamagedFileError, SeveralDatasetsError, UnknownKindError
+from somf.errors import (
+    DamagedFileError,
+    FileRequestError,
+    NotAMatrixError,
+    SeveralDatasetsError,
+    UnknownKindError,
+)
 from tests.helpers.files import fails, is_refused, npy, npy_header
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -45,6 +52,17 @@ class TestCompressedNpzFileOfArrays(SourceContract):
         X = np.asfortranarray(matrix().astype(np.float32))
         np.savez_compressed(folder / "X.npz", X=X, other=X.T)
         return open_source(folder / "X.npz", dataset="X"), X
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_patches_are_cut_out_of_an_image(tmp_path, save):
+    cube = np.random.default_rng(0).random((6, 5, 4))
+    save(tmp_path / "X.npz", cube=cube, wavelengths=np.arange(4.0))
+    fails(tmp_path / "X.npz", r"holds no matrix .* ImagePatches\(path", NotAMatrixError)
+    patches = ImagePatches(tmp_path / "X.npz", 1, center=False, scale=False)
+    np.testing.assert_array_equal(patches.rows(np.arange(30)), cube.reshape(30, 4))
+    with pytest.raises(FileRequestError, match=r"dataset must be .* dimensions in .*1D array"):
+        ImagePatches(tmp_path / "X.npz", 1, dataset="wavelengths")
 
 
 def npz(path, **members):

@@ -76,10 +76,22 @@ def test_an_unknown_kind_is_refused_with_what_to_do(tmp_path, name, message):
 
 
 def test_the_data_of_an_envi_image_are_refused_with_the_name_of_their_header(tmp_path):
-    for name in ("scene.img", "scene.hdr"):
-        (tmp_path / name).write_bytes(b"something")
+    (tmp_path / "scene.img").write_bytes(b"something")
+    (tmp_path / "scene.hdr").write_bytes(b"ENVI\nsamples = 4\n")
     message = r"Wrap its header: ImagePatches\('.*scene\.hdr'"
     fails(tmp_path / "scene.img", message, UnknownKindError)
+
+
+def test_a_header_of_another_kind_is_not_taken_for_one_of_envi(tmp_path):
+    (tmp_path / "scan.img").write_bytes(b"something")
+    (tmp_path / "scan.hdr").write_bytes(b"\x5c\x01\0\0")
+    fails(tmp_path / "scan.img", r"\(\.img\) are of no known kind", UnknownKindError)
+
+
+def test_a_folder_that_is_not_data_is_refused_with_a_pattern_of_its_files(tmp_path):
+    (tmp_path / "part 1.parquet").write_bytes(b"something")
+    message = r"is a folder, not data: neither a Zarr .* such as '.*\*\.parquet'"
+    fails(tmp_path, message, UnknownKindError)
 
 
 def test_arguments_that_do_not_apply_are_refused(tmp_path):
@@ -87,6 +99,7 @@ def test_arguments_that_do_not_apply_are_refused(tmp_path):
     X.tofile(tmp_path / "X.raw")
     assert is_refused(tmp_path / "X.npy", "shape must not be given", shape=(60, 8))
     assert is_refused(tmp_path / "X.npy", "dataset must not be given", dataset="X")
+    assert is_refused(tmp_path / "X.npy", "header must not be given .* tables", header=False)
     assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", shape=(60, 8))
     assert is_refused(tmp_path / "X.raw", "shape and dtype must both be given", dtype=float)
     assert is_refused(tmp_path / "X.raw", "two positive integers", dtype=float, shape=(60, -8))

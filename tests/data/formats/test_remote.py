@@ -1,6 +1,8 @@
 """Zarr arrays that a URL leads to."""
 
+import gc
 import threading
+import warnings
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -76,6 +78,57 @@ def test_an_array_is_read_over_http(http, tmp_path):
     np.testing.assert_array_equal(source.rows(np.arange(23)), matrix())
     with pytest.raises(MissingFileError, match=r"There is no Zarr array or group at 'http://.*y"):
         open_source(f"{http}/y.zarr")
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    """Give the URL of a bucket of a server that speaks the protocol of S3."""
+    s3fs = pytest.importorskip("s3fs", reason="s3:// needs s3fs")
+    server = pytest.importorskip("moto.server", reason="the test needs a server of moto")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("AWS_ENDPOINT_URL", "http://{}:{}".format(*running.get_host_and_port()))
+        patched.setenv("AWS_ACCESS_KEY_ID", "test")
+        patched.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        patched.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        s3fs.S3FileSystem().mkdir("bucket")
+        yield "s3://bucket"
+    s3fs.S3FileSystem.clear_instance_cache()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # s3fs does not close all its sessions
+        gc.collect()
+    running.stop()
+
+
+@pytest.mark.parametrize(
+    "storage", [{"chunks": (50, 60)}, {"chunks": (25, 60), "shards": (50, 60)}]
+)
+def test_a_fit_reads_from_s3(bucket, toy, storage):
+    url = write(f"{bucket}/{len(storage)}.zarr", toy, **storage)
+    source = open_source(url)
+    np.testing.assert_array_equal(source.rows(np.arange(len(toy))[::-1]), toy[::-1])
+    model = DictionaryLearning(3, n_epochs=1, random_state=0).fit(url)
+    expected = DictionaryLearning(3, n_epochs=1, random_state=0).fit(source)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+
+
+def test_a_bucket_that_is_not_there_is_named(bucket):
+    with pytest.raises(MissingFileError, match="There is no Zarr array or group at 's3://other/x"):
+        open_source("s3://other/x.zarr")
+
+
+def test_an_error_of_the_server_is_not_called_damage(memory, monkeypatch):
+    class NoCredentialsError(Exception):
+        """Like that of botocore, which has no common base with others."""
+
+    def refuse(*_, **__):
+        raise NoCredentialsError("Unable to locate credentials")
+
+    write(f"{memory}/x.zarr", matrix(), chunks=(5, 7))
+    monkeypatch.setattr(zarr, "open", refuse)
+    with pytest.raises(OSError, match=r"NoCredentialsError: Unable to locate .*'memory://somf-tes"):
+        open_source(f"{memory}/x.zarr")
 
 
 def test_a_url_is_never_a_pattern(memory):

@@ -214,9 +214,22 @@ def test_a_file_of_10x_is_read_as_it_is_stored(tmp_path):
         for name in ("data", "indices", "indptr", "shape"):
             file[f"matrix/{name}"] = np.array(getattr(X, name))
         file["matrix/barcodes"] = CELLS
+        file["matrix/features/id"] = [name.upper() for name in GENES]
+        file["matrix/features/name"] = GENES
     cells = open_source(tmp_path / "X.h5", transposed=True)
     np.testing.assert_array_equal(cells.rows(np.arange(23)).toarray(), matrix())
-    assert open_source(tmp_path / "X.h5").shape == (7, 23)
+    assert cells.feature_names == GENES
+    assert open_source(tmp_path / "X.h5").feature_names == CELLS
+
+
+def test_a_file_of_10x_before_version_3_has_names_of_genes_elsewhere(tmp_path):
+    X = sp.csc_array(matrix().T)
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        for name in ("data", "indices", "indptr", "shape"):
+            file[f"hg19/{name}"] = np.array(getattr(X, name))
+        file["hg19/barcodes"] = CELLS
+        file["hg19/gene_names"] = np.array(GENES, dtype="S")
+    assert open_source(tmp_path / "X.h5", transposed=True).feature_names == GENES
 
 
 def test_one_of_several_sparse_matrices_has_to_be_named(tmp_path):
@@ -317,6 +330,17 @@ def test_names_that_are_more_than_the_features_are_an_error(tmp_path):
         del file["var/names"]
         file["var/names"] = CELLS
     fails(tmp_path / "X.h5ad", "it has 23 names for 7 features")
+
+
+def test_names_that_declare_too_much_memory_are_an_error(tmp_path):
+    with h5py.File(write_h5ad(tmp_path / "X.h5ad", CSR), "r+") as file:
+        del file["var/names"]
+        file["var"].create_dataset("names", (10**9,), "S10", chunks=(10,))
+    fails(tmp_path / "X.h5ad", "it has 1,000,000,000 names for 7 features")
+    with h5py.File(tmp_path / "X.h5ad", "r+") as file:
+        del file["var/names"]
+        file["var"].create_dataset("names", (7,), "S100000000", chunks=(1,))
+    fails(tmp_path / "X.h5ad", "names of features are too long")
 
 
 def test_a_zarr_chunk_that_vanishes_is_an_error_and_not_zeros(tmp_path):

@@ -66,6 +66,8 @@ class TestTransposedTsvFile(SourceContract):
         (",a,a\n0,1,2.5\n1,3,4\n", ["a", "a"]),  # pandas
         ('"a" "b"\n"first" 1 2.5\n"second" 3 4\n', ["a", "b"]),  # R
         ("a,b\n\n1,2.5\n3,4\n", ["a", "b"]),
+        ("  1   2.5\n  3     4\n", None),
+        ("a    b\n1  2.5 \n3    4", ["a", "b"]),
     ],
 )
 def test_ways_to_write_a_table_are_recognised(tmp_path, content, names):
@@ -73,6 +75,20 @@ def test_ways_to_write_a_table_are_recognised(tmp_path, content, names):
     source = open_source(tmp_path / "X.txt")
     np.testing.assert_array_equal(source.rows(np.arange(2)), [[1, 2.5], [3, 4]])
     assert source.feature_names == names
+
+
+def test_a_header_of_numbers_has_to_be_declared(tmp_path):
+    (tmp_path / "X.csv").write_text("400,410\n1,2\n3,4\n")
+    assert open_source(tmp_path / "X.csv").shape == (3, 2)
+    declared = open_source(tmp_path / "X.csv", header=True)
+    assert declared.shape == (2, 2)
+    assert declared.feature_names == ["400", "410"]
+    assert NMF(1, n_epochs=1).fit(declared).feature_names_in_.tolist() == ["400", "410"]
+
+
+def test_a_first_line_that_is_declared_to_be_a_sample_must_have_numbers(tmp_path):
+    (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n")
+    fails(tmp_path / "X.csv", "Column 1 of .* must hold numbers, got 'a' in", header=False)
 
 
 def test_the_conversion_is_announced(tmp_path, caplog):
@@ -99,7 +115,8 @@ def test_a_missing_number_is_nan_and_named_with_its_row(tmp_path):
         (b"a,b\n\xff\xfe,2\n", "it is not text in UTF-8"),
         (b"1,2\n3\n", "Row #2: Expected 2 columns, got 1"),
         (b"a,b,c\n1,2\n3,4\n", "its header has 3 columns, its first row 2"),
-        (b"a,b\n1,2\n3,x\n", "column #1: Row #3: .* invalid value 'x'"),
+        (b"a,b\n1,2\n3,x\n", "Column 'b' of .* must hold numbers, got 'x' in line 3. Leave it out"),
+        ("a,b\n1,2\n".encode("utf-16"), "it is not text in UTF-8"),
         (
             b"gene,b\nTP53,2\nACTB,3\n",
             "Column 'gene' .* must hold numbers, got 'TP53'.*names of",

@@ -1,5 +1,7 @@
 """Data frames of pandas, polars and pyarrow."""
 
+from decimal import Decimal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -128,6 +130,14 @@ def test_a_column_that_is_not_numeric_is_named(kind):
     for column in (["x", "y"], dates):
         with pytest.raises(DataError, match=r"X must be numeric, got .* in the column 'city'"):
             as_source(make({"a": [1.0, 2.0], "city": column}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decimals_are_numbers(kind):
+    library = pytest.importorskip(kind.__name__.partition("_")[0].replace("arrow", "pyarrow"))
+    make = library.table if kind is arrow_table else library.DataFrame
+    source = as_source(make({"a": [Decimal("1.25"), None], "b": [1, 2]}))
+    np.testing.assert_array_equal(source.rows(np.arange(2)), [[1.25, 1], [np.nan, 2]])
 
 
 def test_a_query_of_polars_must_be_collected():

@@ -23,6 +23,10 @@ logger = logging.getLogger("somf")
 SMALL_TABLE = 2**28
 """Bytes of a table that is unpacked into memory: the buffer of its chunks would take as much."""
 
+WIDE = 256
+"""Columns, more than which are unpacked once. To read a column of a row group, pyarrow takes some
+30 µs, however short it is, which an epoch would pay for every column and row group."""
+
 PURPOSE = "A table of columns"
 """What needs pyarrow."""
 
@@ -152,16 +156,16 @@ class StoredTable:
 def _table_source(path: str, table: StoredTable, transposed: bool) -> Source:
     """Return a table as a source.
 
-    It is unpacked once if it is small, or if its blocks are too large to be shuffled: columns take
-    several times as long to read as rows.
+    It is unpacked once if it is small, if it is wide, or if its blocks are too large to be
+    shuffled: columns take several times as long to read as rows.
     """
     row_bytes = table.shape[1] * table.dtype.itemsize
     n_bytes = table.shape[0] * row_bytes
     if n_bytes > SMALL:
         check_claim(path, n_bytes, os.path.getsize(path))
     largest = max(table.chunks[0], default=0)
-    is_read_once = transposed or n_bytes <= SMALL_TABLE or largest * row_bytes > LARGEST_CHUNK
-    if not is_read_once:
+    is_large = n_bytes > SMALL_TABLE and largest * row_bytes <= LARGEST_CHUNK
+    if is_large and not transposed and table.shape[1] <= WIDE:
         source: Source = SlicedSource(table, path=path)
         source.feature_names = table.names
         return source
@@ -190,8 +194,8 @@ def feature_columns(path: str, schema: Any) -> list[int]:
     columns = [i for i, name in enumerate(names) if name not in index]
     for i in columns:
         kind = kinds[i]
-        is_number = types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)
-        if not is_number:
+        known = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal)
+        if not any(is_known(kind) for is_known in known):
             raise DamagedFileError(
                 f"Column {names[i]!r} of {path!r} must hold real numbers, got {kind}. Leave "
                 "it out of the file."
@@ -205,6 +209,9 @@ def feature_columns(path: str, schema: Any) -> list[int]:
 
 def _floating(kind: Any) -> np.dtype[Any]:
     """Return the smallest floating type that holds all numbers of a type, where there is one."""
+    types = import_optional("pyarrow.types", "arrow", PURPOSE)
+    if types.is_decimal(kind):
+        return np.dtype(np.float64)
     dtype = np.dtype(kind.to_pandas_dtype())
     return dtype if dtype.kind == "f" else np.result_type(dtype, np.float32)
 

@@ -1,6 +1,6 @@
 """Names of features that files have beside their matrix."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,9 @@ from somf.errors import DamagedFileError
 GetNode = Callable[[str], Any]
 """Returns what a name in an HDF5 or Zarr file stands for, or None."""
 
+LONGEST_NAME = 2**12
+"""Bytes of a name, at most, where all names take as many."""
+
 
 def is_anndata(group: Any) -> bool:
     """Return whether the root of an HDF5 or Zarr file is an AnnData object."""
@@ -18,8 +21,8 @@ def is_anndata(group: Any) -> bool:
     return is_declared or {"X", "obs", "var"} <= set(group.keys())
 
 
-def anndata_names(get: GetNode, dataset: str, transposed: bool) -> list[str] | None:
-    """Return the names of variables (or of observations) of a matrix of AnnData.
+def anndata_names(get: GetNode, dataset: str, transposed: bool) -> Any:
+    """Return the column with the names of variables (or observations) of a matrix of AnnData.
 
     Parameters
     ----------
@@ -28,6 +31,10 @@ def anndata_names(get: GetNode, dataset: str, transposed: bool) -> list[str] | N
         The matrix: X, a layer, or raw/X.
     transposed : bool
         Whether the features are the observations.
+
+    Returns
+    -------
+    column : h5py.Dataset, zarr.Array, ndarray or None
     """
     where = dataset.strip("/")
     if where not in ("X", "raw/X") and not where.startswith("layers/"):
@@ -38,13 +45,32 @@ def anndata_names(get: GetNode, dataset: str, transposed: bool) -> list[str] | N
     if hasattr(frame, "dtype"):  # a compound dataset, as before 2020
         fields = frame.dtype.names or ()
         field = next((name for name in ("index", "_index") if name in fields), None)
-        return None if field is None else texts(frame[:][field])
+        return None if field is None else frame[:][field]
     index = frame.attrs.get("_index", "_index")
     name = index.decode() if isinstance(index, bytes) else str(index)
     column = frame.get(name)
     if column is not None and not hasattr(column, "dtype"):  # strings that may be missing
         column = column.get("values")
-    return None if column is None else texts(column[:])
+    return column
+
+
+def names_of_10x(get: GetNode, transposed: bool) -> Any:
+    """Return the column with the names of genes (or of cells) beside a matrix of 10x Genomics.
+
+    Parameters
+    ----------
+    get : callable
+        Of the group that has the matrix, which is of genes × cells.
+    transposed : bool
+        Whether the features are the genes.
+
+    Returns
+    -------
+    column : h5py.Dataset or None
+    """
+    names = ("features/name", "gene_names") if transposed else ("barcodes",)
+    columns = (column for name in names if (column := get(name)) is not None)
+    return next(columns, None)
 
 
 def texts(values: Any) -> list[str]:
@@ -56,10 +82,23 @@ def texts(values: Any) -> list[str]:
     ]
 
 
-def check_names(path: str, names: Sequence[str] | None, n_features: int) -> Sequence[str] | None:
-    """Return names of features, after a check that there is one for each."""
-    if names is not None and len(names) != n_features:
+def read_names(path: str, column: Any, n_features: int) -> list[str] | None:
+    """Return names of features, after a check that there is one for each, of a usual length.
+
+    Parameters
+    ----------
+    path : str
+    column : h5py.Dataset, zarr.Array, ndarray or None
+    n_features : int
+    """
+    if column is None:
+        return None
+    if not hasattr(column, "dtype") or len(column.shape) != 1:
+        raise DamagedFileError(f"{path!r} is damaged: names of features must be a list.")
+    if column.shape[0] != n_features:
         raise DamagedFileError(
-            f"{path!r} is damaged: it has {len(names):,} names for {n_features:,} features."
+            f"{path!r} is damaged: it has {column.shape[0]:,} names for {n_features:,} features."
         )
-    return names
+    if column.dtype.itemsize > LONGEST_NAME:
+        raise DamagedFileError(f"{path!r} is damaged: its names of features are too long.")
+    return texts(column[:])

@@ -18,7 +18,12 @@ from somf.data.formats.checks import (
     not_in_file,
 )
 from somf.data.formats.coordinates import hdf5_coordinates
-from somf.data.formats.feature_names import anndata_names, check_names, is_anndata
+from somf.data.formats.feature_names import (
+    anndata_names,
+    is_anndata,
+    names_of_10x,
+    read_names,
+)
 from somf.data.formats.hdf5_external import ExternalDataset, external_files, names_of_external_files
 from somf.data.formats.kinds import Kind, ending_of
 from somf.data.formats.netcdf import packing_of
@@ -258,7 +263,10 @@ def _matrix(
         source = sparse_source(_stored_entries(path, node, layout), layout, transposed, path)
     if is_anndata(file):
         found = anndata_names(get, wanted, transposed)
-        source.feature_names = check_names(path, found, source.shape[1])
+        source.feature_names = read_names(path, found, source.shape[1])
+    elif layout is not None and layout.is_of_10x:
+        found = names_of_10x(partial(follow, path, node, allow_external=False), transposed)
+        source.feature_names = read_names(path, found, source.shape[1])
     elif layout is None and not is_of_matlab:
         source.channels = hdf5_coordinates(node, 0 if transposed else 1)
         source.feature_names = source.channels.texts if source.channels else None

@@ -28,6 +28,9 @@ HDF5_OFFSETS = (0, 512, 1024, 2048, 4096, 8192)
 GZIP_SIGNATURE = b"\x1f\x8b"
 """The first bytes of what gzip has compressed."""
 
+MATRICES_OF_10X = ("matrix.mtx.gz", "matrix.mtx")
+"""What the matrix in a folder of 10x Genomics is called."""
+
 MOST_JSON = 2**26
 """Bytes of the header of a model, at most."""
 
@@ -76,12 +79,18 @@ def recognise(path: str) -> Kind | None:
         A file or folder that exists.
     """
     if os.path.isdir(path):
-        return Kind.ZARR
+        return Kind.ZARR if matrix_of_10x(path) is None else Kind.MATRIX_MARKET
     found = _by_content(path) if os.path.isfile(path) else None
     by_name = kind_by_ending(path)
     if found is Kind.HDF5 and by_name is Kind.MATLAB:
         return Kind.MATLAB_73  # other programs leave out the text that MATLAB puts before HDF5
     return by_name if found is None else found
+
+
+def matrix_of_10x(folder: str) -> str | None:
+    """Return the matrix in a folder of 10x Genomics; None if it is not such a folder."""
+    files = (os.path.join(folder, name) for name in MATRICES_OF_10X)
+    return next((file for file in files if os.path.isfile(file)), None)
 
 
 def kind_by_ending(path: str) -> Kind | None:
@@ -172,4 +181,9 @@ def files_matching(path: str) -> list[str]:
 def envi_header_of(path: str) -> str | None:
     """Return the ENVI header beside a file, if there is one: the file then holds its pixels."""
     candidates = (f"{os.path.splitext(path)[0]}.hdr", f"{path}.hdr")
-    return next((name for name in candidates if os.path.exists(name)), None)
+    # The headers of NIfTI and Analyze have the same ending.
+    return next((name for name in candidates if _is_envi_header(name)), None)
+
+
+def _is_envi_header(path: str) -> bool:
+    return os.path.isfile(path) and _by_content(path) is Kind.IMAGE

@@ -19,7 +19,7 @@ from somf.data.formats.sparse_arrays import AS_ARRAYS
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sparse import CsrSource
-from somf.errors import DamagedFileError
+from somf.errors import DamagedFileError, NotAMatrixError
 
 NUMERIC = (
     "single",
@@ -29,6 +29,9 @@ NUMERIC = (
     *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
 )
 """Classes of MATLAB that are real numbers; cells, structs and objects are never read."""
+
+NESTED = ("struct", "cell", "object", "table", "opaque")
+"""Classes of MATLAB that hold other variables."""
 
 HEADER_BYTES = 128
 """Bytes before the first variable of a file of version 5."""
@@ -52,8 +55,17 @@ def matlab_source(path: str, name: str | None, transposed: bool) -> Source:
 
     with guarded(path, "a MATLAB file"):
         _check_expansion(path)
-        shapes = {at: shape for at, shape, kind in whosmat(path) if kind in NUMERIC}
+        variables = whosmat(path)
+        shapes = {at: shape for at, shape, kind in variables if kind in NUMERIC}
         matrices = [at for at, shape in shapes.items() if len(shape) == 2 and max(shape) > 1]
+        others = {at: kind for at, _, kind in variables if kind in NESTED}
+        if others and not shapes:
+            at, kind = next(iter(others.items()))
+            raise NotAMatrixError(
+                f"{at!r} in {path!r} is a {kind}, which cannot be read. Save its matrix on its "
+                f"own: in MATLAB, X = {at}{'{1}' if kind == 'cell' else '.field'}; "
+                "save('X.mat', 'X')."
+            )
         chosen = choose(path, matrices, name)
         if chosen not in shapes:
             raise not_in_file(path, name, matrices)

@@ -10,6 +10,7 @@ from typing import BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
+from somf.data.formats.barcodes import names_beside
 from somf.data.formats.checks import MAX_EXPANSION, check_claim, guarded
 from somf.data.formats.sparse_arrays import AS_ARRAYS
 from somf.data.formats.sparse_conversion import Entries, converted_to_rows
@@ -65,9 +66,12 @@ def matrix_market_source(path: str, transposed: bool) -> Source:
             first = next(_blocks_of(file, banner), None)
         dtype = np.dtype(float) if first is None else dtype_of(first)
         shape = banner.shape[::-1] if transposed else banner.shape
-        return converted_to_rows(
+        names = names_beside(path, shape[1], transposed)
+        source = converted_to_rows(
             partial(_entries, path, MAX_EXPANSION * size, transposed), shape, dtype, path
         )
+        source.feature_names = names
+        return source
 
 
 def _banner(path: str, file: BinaryIO) -> Banner:

@@ -4,13 +4,14 @@ import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO
+from dataclasses import dataclass
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
 from somf.data.channels import Channels, channels_at
 from somf.data.checks import is_real
-from somf.data.formats.checks import check_dimensions, choose, guarded, not_in_file
+from somf.data.formats.checks import MATRIX, check_dimensions, choose, guarded, not_in_file
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.scaled import Packing, Scaled
@@ -50,13 +51,9 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
     transposed : bool
         Whether it is of shape (p, n).
     """
-    with guarded(path, "a NetCDF file"), open(path, "rb") as opened:
-        file = _parsed(opened)
-        try:
-            X, packing, found = _variable(path, file.variables, name, transposed)
-        finally:
-            with _without_complaint():
-                file.close()
+    variable = open_variable(path, name)
+    X, packing = variable.data, packing_of(variable.attrs)
+    found = variable.coordinates[0 if transposed else 1]
     source: Source = (
         ArraySource(X.T if transposed else X)
         if packing.is_trivial
@@ -65,6 +62,60 @@ def netcdf3_source(path: str, name: str | None, transposed: bool) -> Source:
     if found is not None and len(found) == source.shape[1]:
         source.channels, source.feature_names = found, found.texts
     return source
+
+
+@dataclass(frozen=True)
+class Variable:
+    """A variable of a netCDF-3 file, which has what is used of an h5py dataset.
+
+    Attributes
+    ----------
+    data : ndarray
+        Mapped.
+    attrs : dict
+    coordinates : tuple of Channels or None
+        Those along every dimension, if the file has them.
+    """
+
+    data: Array
+    attrs: dict[str, Any]
+    coordinates: tuple[Channels | None, ...]
+    chunks: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape."""
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type in which it is stored."""
+        return self.data.dtype
+
+    def __getitem__(self, where: Any) -> Array:
+        return np.asarray(self.data[where])
+
+
+def open_variable(
+    path: str, name: str | None = None, dimensions: tuple[int, ...] = MATRIX
+) -> Variable:
+    """Map a variable of a netCDF-3 file.
+
+    Parameters
+    ----------
+    path : str
+    name : str, optional
+        May be left out if there is only one of numbers with as many dimensions.
+    dimensions : tuple of int
+        How many dimensions it may have.
+    """
+    with guarded(path, "a NetCDF file"), open(path, "rb") as opened:
+        file = _parsed(opened)
+        try:
+            return _variable(path, file.variables, name, dimensions)
+        finally:
+            with _without_complaint():
+                file.close()
 
 
 def _parsed(opened: BinaryIO) -> Any:
@@ -91,21 +142,25 @@ def _without_complaint() -> Iterator[None]:
 
 
 def _variable(
-    path: str, variables: dict[str, Any], name: str | None, transposed: bool
-) -> tuple[Array, Packing, Channels | None]:
-    """Return the map of a variable, its packing, and the coordinates of its features."""
-    names = [n for n, v in variables.items() if is_real(v.data.dtype) and v.data.ndim == 2]
-    chosen = choose(path, names, name)
-    if chosen not in variables:
+    path: str, variables: dict[str, Any], name: str | None, dimensions: tuple[int, ...]
+) -> Variable:
+    numeric = {n: v for n, v in variables.items() if is_real(v.data.dtype)}
+    names = [n for n, v in numeric.items() if v.data.ndim in dimensions]
+    chosen = choose(path, names, name, dimensions)
+    if chosen not in numeric:
         raise not_in_file(path, name, names)
-    variable = variables[chosen]
-    check_dimensions(path, variable.data.shape, name=name)
-    along = variable.dimensions[0 if transposed else 1]
-    coordinate, found = variables.get(along), None
-    if coordinate is not None:
-        label = getattr(coordinate, "long_name", along)
-        found = channels_at(np.array(coordinate.data), getattr(coordinate, "units", ""), label)
-    return _mapped(path, variable.data), packing_of(vars(variable)), found
+    variable = numeric[chosen]
+    check_dimensions(path, variable.data.shape, dimensions, name)
+    along = tuple(_coordinates(variables.get(at), at) for at in variable.dimensions)
+    return Variable(_mapped(path, variable.data), dict(vars(variable)), along)
+
+
+def _coordinates(variable: Any, dimension: str) -> Channels | None:
+    """Return what a variable with the name of a dimension says of it."""
+    if variable is None or variable.data.ndim != 1:
+        return None
+    label = getattr(variable, "long_name", dimension)
+    return channels_at(np.array(variable.data), getattr(variable, "units", ""), label)
 
 
 def _mapped(path: str, data: Array) -> Array:

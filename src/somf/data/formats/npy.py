@@ -8,7 +8,7 @@ import numpy as np
 
 from somf.data.checks import is_real
 from somf.data.formats.checks import guarded
-from somf.errors import FileRequestError
+from somf.errors import DamagedFileError, FileRequestError
 from somf.typing import Array
 
 
@@ -26,6 +26,11 @@ def map_npy(path: str) -> Array:
     with guarded(path, "a .npy file"):
         # NumPy refuses to map objects, and more than the file holds.
         array: Array = np.lib.format.open_memmap(path, mode="r")
+        if array.dtype.names is not None:
+            raise DamagedFileError(
+                f"{path!r} must hold numbers, got records of {', '.join(array.dtype.names)}. Make "
+                "a matrix of them: numpy.lib.recfunctions.structured_to_unstructured."
+            )
     return array
 
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from somf.data.checks import is_real
 from somf.data.formats.checks import (
+    MATRIX,
     check_claim,
     check_dimensions,
     check_memory,
@@ -52,22 +53,41 @@ def npz_source(path: str, name: str | None, transposed: bool) -> Source:
     transposed : bool
         Whether it is of shape (p, n).
     """
-    with guarded(path, "a NumPy archive"):
-        members = _members(path)
+    members = _members(path)
     if {"format", "shape", "data"} <= set(members):
         if name is not None:
             hint = "The file holds one sparse matrix."
             raise FileRequestError(path, "dataset", f"not be given for {path!r}", name, hint)
         X = read_sparse(path, members)
         return CsrSource(sp.csr_array(X.T) if transposed else X)
-    matrices = [n for n, m in members.items() if len(m.shape) == 2 and is_real(m.dtype)]
-    chosen = choose(path, matrices, name)
-    if chosen not in members:
-        raise not_in_file(path, name, matrices)
-    check_dimensions(path, members[chosen].shape, name=name)
-    with guarded(path, "a NumPy archive"):
-        X = _array(path, members[chosen])
+    X = _chosen(path, members, name, MATRIX)
     return ArraySource(X.T if transposed else X)
+
+
+def open_npz(path: str, name: str | None, dimensions: tuple[int, ...]) -> Array:
+    """Map an array of `numpy.savez`, or unpack one of `numpy.savez_compressed`.
+
+    Parameters
+    ----------
+    path : str
+    name : str, optional
+        Its name; may be left out if there is only one that qualifies.
+    dimensions : tuple of int
+        How many dimensions it may have.
+    """
+    return _chosen(path, _members(path), name, dimensions)
+
+
+def _chosen(
+    path: str, members: "dict[str, Member]", name: str | None, dimensions: tuple[int, ...]
+) -> Array:
+    names = [n for n, m in members.items() if len(m.shape) in dimensions and is_real(m.dtype)]
+    chosen = choose(path, names, name, dimensions)
+    if chosen not in members:
+        raise not_in_file(path, name, names)
+    check_dimensions(path, members[chosen].shape, dimensions, name)
+    with guarded(path, "a NumPy archive"):
+        return _array(path, members[chosen])
 
 
 def read_sparse(path: str, members: dict[str, Member]) -> sp.csr_array:
@@ -97,7 +117,7 @@ def read_sparse(path: str, members: dict[str, Member]) -> sp.csr_array:
 def _members(path: str) -> dict[str, Member]:
     """Return the arrays of an archive, after comparing what they declare with what is stored."""
     members = {}
-    with zipfile.ZipFile(path) as archive:
+    with guarded(path, "a NumPy archive"), zipfile.ZipFile(path) as archive:
         stored = sum(entry.compress_size for entry in archive.infolist())
         if stored > os.path.getsize(path):
             raise ValueError("its members overlap")

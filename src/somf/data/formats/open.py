@@ -130,6 +130,7 @@ def open_source(
     dtype: Any = None,
     transposed: bool = False,
     allow_external: bool = False,
+    header: bool | None = None,
 ) -> Source:
     """Open a matrix on disk; rows are read when they are needed.
 
@@ -146,7 +147,7 @@ def open_source(
     ``.mat``                 MATLAB, dense or sparse; version 7.3 needs ``somf[hdf5]``
     ``.nc``                  NetCDF; version 4 needs ``somf[hdf5]``
     ``.nii .nii.gz``         NIfTI as volumes × voxels (``somf[nifti]``)
-    ``.mtx .mtx.gz``         Matrix Market, converted once
+    ``.mtx .mtx.gz``         Matrix Market, or a directory of 10x Genomics, converted once
     anything else            raw numbers, with `shape` and `dtype`
     ======================== ===================================================================
 
@@ -168,6 +169,9 @@ def open_source(
     allow_external : bool
         Whether an HDF5 file may have data in other files, which it names: by an external link, by
         external storage, or as a virtual dataset. Allow it only for files that you trust.
+    header : bool, optional
+        Whether the first line of a table of text has the names of columns; by default it does if
+        one of its cells is not a number. Set it if names are numbers, such as wavelengths.
 
     Returns
     -------
@@ -192,7 +196,7 @@ def open_source(
         raise ParameterError("path", "name at least one file", path)
     if any(map(is_url, paths)):
         return _open_urls(paths, dataset, transposed)
-    options = (dataset, shape, dtype, transposed, allow_external)
+    options = (dataset, shape, dtype, transposed, allow_external, header)
     openers = [partial(read_file, Request(p, *options)) for p in paths]
     if len(paths) == 1:
         return openers[0]()

@@ -2,19 +2,21 @@
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from somf.data.checks import check_not_empty, check_real
 from somf.data.formats.arrow import arrow_source, parquet_source
 from somf.data.formats.checks import check_dimensions
 from somf.data.formats.coordinates import zarr_coordinates
+from somf.data.formats.folders import why_no_data
 from somf.data.formats.hdf5 import hdf5_is_anndata, hdf5_source
 from somf.data.formats.kinds import (
     Kind,
     ending_of,
     envi_header_of,
     kind_by_ending,
+    matrix_of_10x,
     readable_kinds,
     recognise,
 )
@@ -43,6 +45,7 @@ class Request:
     dtype: Any = None
     transposed: bool = False
     allow_external: bool = False
+    header: bool | None = None
 
 
 def read_file(request: Request) -> Source:
@@ -56,6 +59,7 @@ def read_file(request: Request) -> Source:
     -------
     source : Source
     """
+    request = replace(request, path=matrix_of_10x(request.path) or request.path)
     source = _by_kind(request)
     try:
         check_real(source.dtype)
@@ -75,6 +79,9 @@ def _by_kind(request: Request) -> Source:
     _check_applies(request, "dataset", kind in NAMED, "HDF5, Zarr, NetCDF, .mat and .npz files")
     _check_applies(request, "shape", not is_known, "raw files")
     _check_applies(request, "dtype", not is_known or kind is Kind.TEXT, "raw files and text")
+    _check_applies(request, "header", kind is Kind.TEXT, "tables of text")
+    if (message := why_no_data(path)) is not None and ending_of(path) != ".zarr":
+        raise UnknownKindError(f"cannot read {message}")
     if kind is not None and is_known:
         return READERS[kind](request)
     if request.shape is None and request.dtype is None:
@@ -150,7 +157,7 @@ def _zarr(request: Request) -> Source:
 READERS: dict[Kind, Callable[[Request], Source]] = {
     Kind.NPY: _npy,
     Kind.NPZ: lambda r: npz_source(r.path, r.dataset, r.transposed),
-    Kind.TEXT: lambda r: text_source(r.path, r.dtype, r.transposed),
+    Kind.TEXT: lambda r: text_source(r.path, r.dtype, r.transposed, r.header),
     Kind.PARQUET: lambda r: parquet_source(r.path, r.transposed),
     Kind.ARROW: lambda r: arrow_source(r.path, r.transposed),
     Kind.HDF5: lambda r: hdf5_source(r.path, r.dataset, r.transposed, r.allow_external),

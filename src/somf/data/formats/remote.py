@@ -1,5 +1,6 @@
 """Zarr arrays on other machines, named by a URL and read through fsspec."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import prod
@@ -53,7 +54,7 @@ def open_remote(url: str, name: str | None = None, dimensions: tuple[int, ...] =
     """
     zarr = import_optional("zarr", "remote", PURPOSE)
     _check_protocol(url)
-    with guarded(url, KIND), _missing(url):
+    with guarded(url, KIND), _reached(url):
         store = zarr.storage.FsspecStore.from_url(url, read_only=True)
         node = zarr.open(store, mode="r")
         if isinstance(node, zarr.Group):
@@ -67,11 +68,21 @@ def open_remote(url: str, name: str | None = None, dimensions: tuple[int, ...] =
 
 
 @contextmanager
-def _missing(url: str) -> Iterator[None]:
+def _reached(url: str) -> Iterator[None]:
+    """Turn errors on the way to an array into errors that name its URL.
+
+    Libraries have errors of their own for credentials, networks and servers. What is read while an
+    array is opened are its metadata, which are wrong in few ways.
+    """
     try:
         yield
     except FileNotFoundError as error:
         raise MissingFileError(f"There is no Zarr array or group at {url!r}.") from error
+    except (SomfError, ValueError, LookupError, TypeError):
+        raise
+    except Exception as error:
+        number = getattr(error, "errno", None) or errno.EIO
+        raise OSError(number, f"{type(error).__name__}: {error}", url) from error
 
 
 def _check_protocol(url: str) -> None:

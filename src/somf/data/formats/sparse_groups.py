@@ -32,11 +32,14 @@ class SparseLayout:
         Of the matrix as it is stored.
     names : tuple of (str, str, str)
         The arrays: data, indices, indptr.
+    is_of_10x : bool
+        Whether it is one of 10x Genomics, of features × cells, with names beside it.
     """
 
     by_rows: bool
     shape: tuple[int, int]
     names: tuple[str, str, str] = ("data", "indices", "indptr")
+    is_of_10x: bool = False
 
 
 def sparse_layout(group: Any, get: Callable[[str], Any]) -> SparseLayout | None:
@@ -66,7 +69,8 @@ def sparse_layout(group: Any, get: Callable[[str], Any]) -> SparseLayout | None:
         return SparseLayout(encoding.startswith("csr"), _shape(shape))
     if not encoding and {"barcodes", "data", "indices", "indptr", "shape"} <= set(group.keys()):
         stored = get("shape")  # of 10x: features × cells, of which the cells are compressed
-        return SparseLayout(False, _shape(stored[:] if stored.shape == (2,) else None))
+        shape = _shape(stored[:] if stored.shape == (2,) else None)
+        return SparseLayout(False, shape, is_of_10x=True)
     return None
 
 

@@ -1,8 +1,11 @@
 """Tables of text: CSV, TSV and their relatives, converted once to a binary scratch file."""
 
 import csv
+import io
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -31,6 +34,9 @@ BLOCK_BYTES = 2**23
 
 LINES_PER_BLOCK = 8
 """Lines that are parsed at once, at least."""
+
+WRONG_CELL = re.compile(r"column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL)
+"""What pyarrow says of text in a column of numbers; columns are counted from zero."""
 
 NULLS = ("", "NA", "N/A", "#N/A", "NaN", "nan", "NULL", "null", "None")
 """What stands for a missing number."""
@@ -65,7 +71,7 @@ class TextLayout:
     line_bytes: int
 
 
-def text_source(path: str, dtype: Any, transposed: bool) -> Source:
+def text_source(path: str, dtype: Any, transposed: bool, header: bool | None = None) -> Source:
     """Convert a table of text to numbers, in memory or, if there are many, in a scratch file.
 
     Parameters
@@ -76,6 +82,8 @@ def text_source(path: str, dtype: Any, transposed: bool) -> Source:
         Floating; by default float64.
     transposed : bool
         Whether rows are features, and columns samples.
+    header : bool, optional
+        Whether the first line has names; by default it does if one of its cells is not a number.
     """
     import_optional("pyarrow.csv", "arrow", "A table of text")
     numbers = np.dtype(np.float64 if dtype is None else dtype)
@@ -84,7 +92,7 @@ def text_source(path: str, dtype: Any, transposed: bool) -> Source:
             path, "dtype", f"be float32 or float64 for {path!r}", dtype, got=str(numbers)
         )
     with guarded(path, "a table of numbers"):
-        layout = _layout(path)
+        layout = _layout(path, header)
         logger.info("converting %s from text once; a binary file would save that", path)
         rows, row_names = _converted(path, layout, numbers)
         X = rows.finish()
@@ -101,7 +109,11 @@ def _converted(
     pa = import_optional("pyarrow", "arrow", "A table of text")
     names = [str(i) for i in range(layout.n_columns - layout.has_row_names)]
     rows, row_names = ScratchRows(len(names), dtype), []
-    with open_bounded(path, most_inflated(path)) as file, _reader(file, layout) as reader:
+    with (
+        _opened(path, layout.delimiter) as file,
+        _named(path, layout),
+        _reader(file, layout) as reader,
+    ):
         for batch in reader:
             columns = batch.columns[layout.has_row_names :]
             if layout.has_row_names:
@@ -110,6 +122,51 @@ def _converted(
     if rows.n_rows == 0:
         raise ValueError("it has no rows")
     return rows, row_names
+
+
+def _opened(path: str, delimiter: str) -> BinaryIO:
+    """Open a table; where spaces are the delimiter, any number of them is one space."""
+    file = open_bounded(path, most_inflated(path))
+    return io.BufferedReader(_SingleSpaces(file)) if delimiter == " " else file
+
+
+class _SingleSpaces(io.RawIOBase):
+    """Lines of another file, with one space between words, and none before and after them."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__()
+        self._file, self._waiting = file, b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "io.Buffer") -> int:  # type: ignore[name-defined] # Python 3.12
+        if not self._waiting and (line := self._file.readline(LONGEST_LINE)):
+            if len(line) == LONGEST_LINE:
+                raise ValueError("it is not text in lines")
+            self._waiting = b" ".join(line.split()) + b"\n"
+        view = memoryview(buffer)
+        n_read = min(len(view), len(self._waiting))
+        view[:n_read] = self._waiting[:n_read]
+        self._waiting = self._waiting[n_read:]
+        return n_read
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
+
+
+@contextmanager
+def _named(path: str, layout: TextLayout) -> Iterator[None]:
+    """Turn pyarrow's error about text in a column into one that has the name of the column."""
+    try:
+        yield
+    except ValueError as error:
+        wrong = WRONG_CELL.search(str(error))
+        if wrong is None:
+            raise
+        where = "" if wrong[2] is None else f" in line {wrong[2]}"
+        raise _not_a_number(path, layout, int(wrong[1]), f"{wrong[3]!r}{where}") from error
 
 
 def _reader(file: BinaryIO, layout: TextLayout) -> Any:
@@ -134,14 +191,17 @@ def _reader(file: BinaryIO, layout: TextLayout) -> Any:
     )
 
 
-def _layout(path: str) -> TextLayout:
+def _layout(path: str, header: bool | None) -> TextLayout:
     """Find out how a table is written, from its first lines."""
     lines, n_before = _first_lines(path)
     delimiter = "\t" if _is_tsv(path) else _delimiter(lines)
+    if delimiter == " ":
+        lines = [" ".join(line.split()) for line in lines]
     cells = [next(csv.reader([line], delimiter=delimiter)) for line in lines]
     has_comma = any("," in cell for row in cells[1:] for cell in row)
     point = "," if delimiter == ";" and has_comma else "."
-    has_header = not all(_is_number(cell, point) for cell in cells[0])
+    looks_like_names = not all(_is_number(cell, point) for cell in cells[0])
+    has_header = looks_like_names if header is None else header
     names, body = (cells[0], cells[1:]) if has_header else (None, cells)
     if not body:
         raise ValueError("it has no rows")
@@ -171,8 +231,10 @@ def _first_lines(path: str) -> tuple[list[str], int]:
     n_before = 0
     with open_bounded(path, most_inflated(path)) as file:
         while len(lines) < N_LINES and (line := file.readline(LONGEST_LINE)):
-            if len(line) == LONGEST_LINE or b"\0" in line:
+            if len(line) == LONGEST_LINE:
                 raise ValueError("it is not text in lines")
+            if b"\0" in line:  # as in UTF-16
+                raise ValueError("it is not text in UTF-8")
             text = _decoded(line)
             if text.strip() and not (not lines and text.startswith("#")):
                 lines.append(text)
@@ -198,7 +260,9 @@ def _is_tsv(path: str) -> bool:
 def _delimiter(lines: Sequence[str]) -> str:
     """Return what cuts all lines into as many cells; a header may have one cell less."""
     for delimiter in ("\t", ";", ",", " "):
-        counts = [line.count(delimiter) for line in lines]
+        # There may be several spaces between cells, and some before the first.
+        is_space = delimiter == " "
+        counts = [len(line.split()) - 1 if is_space else line.count(delimiter) for line in lines]
         if min(counts[1:] or counts) > 0 and len(set(counts[1:])) <= 1:
             return delimiter
     return ","
@@ -219,9 +283,13 @@ def _check_first_row(path: str, layout: TextLayout, row: Sequence[str]) -> None:
         is_name = i == 0 and layout.has_row_names
         if is_name or not cell.strip() or _is_number(cell, layout.decimal_point):
             continue
-        name = f"{i + 1}" if layout.names is None else repr(layout.names[i])
-        hint = " If it holds names of rows, leave its name in the header empty." if i == 0 else ""
-        raise DamagedFileError(
-            f"Column {name} of {path!r} must hold numbers, got {cell!r} in the first row. Leave it "
-            f"out of the file.{hint}"
-        )
+        raise _not_a_number(path, layout, i, f"{cell!r} in the first row")
+
+
+def _not_a_number(path: str, layout: TextLayout, i: int, got: str) -> DamagedFileError:
+    """Return the error that a column holds text."""
+    name = f"{i + 1}" if layout.names is None else repr(layout.names[i])
+    hint = " If it holds names of rows, leave its name in the header empty." if i == 0 else ""
+    return DamagedFileError(
+        f"Column {name} of {path!r} must hold numbers, got {got}. Leave it out of the file.{hint}"
+    )

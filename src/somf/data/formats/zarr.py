@@ -21,7 +21,7 @@ from somf.data.formats.checks import (
     guarded,
     not_in_file,
 )
-from somf.data.formats.feature_names import anndata_names, check_names, is_anndata
+from somf.data.formats.feature_names import anndata_names, is_anndata, read_names
 from somf.data.formats.sparse_groups import (
     SparseLayout,
     StoredEntries,
@@ -161,7 +161,7 @@ def _member_source(path: str, root: Any, name: str | None, transposed: bool) -> 
     else:
         raise not_in_file(path, name, [at for at, item in _members(root) if _is_matrix(item)])
     found = anndata_names(root.get, wanted, transposed) if of_anndata else None
-    source.feature_names = check_names(path, found, source.shape[1])
+    source.feature_names = read_names(path, found, source.shape[1])
     return source
 
 

@@ -12,6 +12,7 @@ from somf.data.formats.coordinates import (
     zarr_coordinates,
 )
 from somf.data.formats.kinds import HDF5_OR_NETCDF, STORED, is_url, kind_of
+from somf.data.formats.netcdf import Variable
 from somf.data.images.files import open_stored
 from somf.optional import import_optional
 
@@ -76,6 +77,8 @@ def _stored(
 ) -> Channels | None:
     axis = n_dimensions - 1
     stored = open_stored(path, dataset, allow_external, n_axes=axis)
+    if isinstance(stored, Variable):
+        return stored.coordinates[axis]
     if kind_of(path) not in HDF5_OR_NETCDF:
         return zarr_coordinates(stored, axis)
     return hdf5_coordinates(stored, axis) or hdf5_wavelengths(stored, axis)

@@ -24,9 +24,11 @@ from somf.data.formats.kinds import (
     envi_header_of,
     is_url,
     kind_of,
+    recognise,
 )
-from somf.data.formats.netcdf import packing_of
+from somf.data.formats.netcdf import Variable, open_variable, packing_of
 from somf.data.formats.npy import map_npy
+from somf.data.formats.npz import open_npz
 from somf.data.formats.remote import open_remote
 from somf.data.formats.zarr import ChunkFiles, open_array
 from somf.data.sources.scaled import Packing, Scaled
@@ -71,11 +73,11 @@ def open_image(
     """Open an image or volume by the kind of its file, mapped where the kind allows it.
 
     ================== ========================================================================
-    ``.npy``           mapped
+    ``.npy .npz``      mapped if not compressed, else unpacked
     ``.hdr``           ENVI, mapped, through Spectral Python (``somf[images]``)
     ``.tif .tiff``     TIFF and GeoTIFF, mapped if not compressed (``somf[images]``)
     ``.h5 .hdf5 .he5`` HDF5, mapped if in one piece, else unpacked (``somf[hdf5]``)
-    ``.nc .nc4``       NetCDF 4, likewise, unpacked by ``scale_factor`` and ``add_offset``
+    ``.nc .nc4``       NetCDF, likewise, unpacked by ``scale_factor`` and ``add_offset``
     ``.zarr``          unpacked (``somf[zarr]``)
     ``.mat``           MATLAB, read; version 7.3 needs ``somf[hdf5]``
     ``.png .jpg``      read (``somf[images]``)
@@ -89,7 +91,8 @@ def open_image(
     ----------
     path : path-like
     dataset : str, optional
-        Name of the image in an HDF5, Zarr or ``.mat`` file; needed if there are several.
+        Name of the image in an HDF5, NetCDF, Zarr, ``.mat`` or ``.npz`` file; needed if there are
+        several.
     allow_external : bool
         Whether an HDF5 file may have the image in other files, which it names.
     n_axes : {2, 3}
@@ -116,8 +119,8 @@ def open_image(
             f"image must be an array or a file of kind {', '.join(READERS)}, got {name!r}."
             + (f" Name its header instead, {header!r}." if header else "")
         )
-    if dataset is not None and kind not in (*STORED, ".mat"):
-        hint = "It is for HDF5, Zarr and .mat."
+    if dataset is not None and kind not in (*STORED, ".mat", ".npz"):
+        hint = "It is for HDF5, NetCDF, Zarr, .mat and .npz."
         raise FileRequestError(name, "dataset", f"not be given for {name!r}", dataset, hint)
     with guarded(name, f"an image of kind {kind}"):
         image, no_data = READERS[kind](name, dataset, allow_external, n_axes)
@@ -139,15 +142,17 @@ def open_stored(
     allow_external: bool = False,
     n_axes: int = IMAGE_AXES,
 ) -> Any:
-    """Open an image or a matrix in an HDF5 file or a Zarr folder, without reading it.
+    """Open an image or a matrix in a file of HDF5 or NetCDF, or a Zarr folder, without reading it.
 
     Returns
     -------
-    stored : h5py.Dataset or zarr.Array
+    stored : h5py.Dataset, Variable or zarr.Array
     """
     if is_url(path):
         return open_remote(path, dataset, dimensions(n_axes))
     if kind_of(path) in HDF5_OR_NETCDF:
+        if recognise(path) is Kind.NETCDF:
+            return open_variable(path, dataset, dimensions(n_axes))
         return open_dataset(path, dataset, dimensions(n_axes), allow_external)
     return open_array(path, dataset, dimensions(n_axes))
 
@@ -177,12 +182,19 @@ def _stored(
 ) -> tuple[Array, float | None]:
     stored = open_stored(path, dataset, allow_external, n_axes)
     _check(stored, n_axes)
-    is_hdf5 = kind_of(path) in HDF5_OR_NETCDF
-    files = external_files(stored) if is_hdf5 else ChunkFiles(stored)
     packing = packing_of(stored.attrs) if kind_of(path) in Kind.NETCDF.endings else Packing()
-    if packing.scale != 1 or packing.offset != 0:
+    is_packed = packing.scale != 1 or packing.offset != 0
+    image: Array | None = None
+    files: ExternalFiles | ChunkFiles | None = None
+    if isinstance(stored, Variable):
+        image = stored.data
+    elif kind_of(path) in HDF5_OR_NETCDF:
+        files = external_files(stored)
+        image = None if is_packed else map_dataset(stored, path)
+    else:
+        files = ChunkFiles(stored)
+    if is_packed:
         return _unpacked(Scaled(stored, packing), files), float("nan")
-    image = map_dataset(stored, path) if is_hdf5 else None
     return _unpacked(stored, files) if image is None else image, declared_no_data(stored)
 
 
@@ -205,6 +217,10 @@ def _unpacked(stored: Any, files: ExternalFiles | ChunkFiles | None) -> Array:
     if files is not None:
         files.check(0, len(image))
     return image
+
+
+def _npz(path: str, dataset: str | None, _: bool, n_axes: int) -> tuple[Array, None]:
+    return open_npz(path, dataset, dimensions(n_axes)), None
 
 
 def _npy(path: str, *_: Any) -> tuple[Array, None]:
@@ -289,6 +305,7 @@ def _pixels(path: str, *_: Any) -> tuple[Array, None]:
 
 READERS: dict[str, Callable[[str, str | None, bool, int], tuple[Array, Any]]] = {
     ".npy": _npy,
+    ".npz": _npz,
     **dict.fromkeys(STORED, _stored),
     ".hdr": _envi,
     ".tif": _tiff,

@@ -162,9 +162,11 @@ def _polars_reader(frame: Any) -> tuple[np.dtype[Any], RowReader]:
     dtypes = []
     for column in frame.iter_columns():
         text = str(column.dtype)
-        if not (column.dtype.is_integer() or column.dtype.is_float() or text == "Boolean"):
+        if not (column.dtype.is_numeric() or text == "Boolean"):
             raise _not_numeric(column.name, text)
-        known = _dtype_named("bool" if text == "Boolean" else text.lower(), column.name, text)
+        name = "bool" if text == "Boolean" else text.lower()
+        name = "float64" if column.dtype.is_decimal() else name
+        known = _dtype_named(name, column.name, text)
         dtypes.append(_for_nulls(known, column.null_count() > 0))
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
     names = {"bool": "Boolean", "uint": "UInt", "int": "Int", "float": "Float"}
@@ -185,7 +187,8 @@ def _arrow_reader(table: Any) -> tuple[np.dtype[Any], RowReader]:
     dtypes = []
     for name, column in zip(table.schema.names, table.itercolumns(), strict=True):
         try:
-            known = np.dtype(column.type.to_pandas_dtype())
+            is_decimal = str(column.type).startswith("decimal")
+            known = np.dtype("float64" if is_decimal else column.type.to_pandas_dtype())
         except (NotImplementedError, TypeError) as error:
             raise _not_numeric(name, column.type) from error
         if known.kind not in "fiub":
@@ -197,8 +200,9 @@ def _arrow_reader(table: Any) -> tuple[np.dtype[Any], RowReader]:
         rows = np.empty((stop - start, len(dtypes)), dtype)
         for i, column in enumerate(table.slice(start, stop - start).itercolumns()):
             is_flag = column.type == "bool" and column.null_count > 0
-            numbers = column.cast("uint8") if is_flag else column
-            rows[:, i] = numbers.to_numpy(zero_copy_only=False)
+            is_decimal = str(column.type).startswith("decimal")
+            target = "uint8" if is_flag else "float64" if is_decimal else column.type
+            rows[:, i] = column.cast(target).to_numpy(zero_copy_only=False)
         return rows
 
     return dtype, read

@@ -14,9 +14,10 @@ import numpy as np
 from somf.kernels.cpu.balls import update_panel
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import inner
-from somf.kernels.cpu.parallel import in_parallel
+from somf.kernels.cpu.parallel import SERIAL, in_parallel
+from somf.kernels.cpu.products import MANY_ENTRIES
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import MAX_PIECE_ROWS, count_rows, shares
+from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
 from somf.kernels.protocol import smallest_curvature
 from somf.penalties import AtomBall
@@ -40,7 +41,6 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
     threads = threads_for(2.0 * q * width * (k + 4 * width))
     pieces, edges = shares(rows, threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
-    products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)
     _update_in_l2_ball(
         threads.count,
@@ -53,7 +53,6 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         edges,
         blocks,
         panel,
-        products,
         grams,
     )
 
@@ -84,7 +83,6 @@ def _update_in_l2_ball(
     edges: Ints,
     blocks: Ints,
     panel: Array,
-    products: Array,
     grams: Array,
 ) -> None:
     """Update atoms in the ℓ2 ball without a loop over features for each atom.
@@ -96,9 +94,7 @@ def _update_in_l2_ball(
     n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
-        K = panel_gram(
-            launcher, D, B, C, usable, first, m, pieces, edges, panel, products, weights, grams
-        )
+        K = panel_gram(launcher, D, B, C, usable, first, m, pieces, edges, panel, weights, grams)
         weights = atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
     in_parallel(last_block, launcher, n_threads, D, pieces, edges, panel, weights)
 
@@ -115,7 +111,6 @@ def panel_gram(
     pieces: Ints,
     edges: Ints,
     panel: Array,
-    products: Array,
     weights: Array,
     grams: Array,
 ) -> Array:
@@ -133,11 +128,10 @@ def panel_gram(
         pieces,
         edges,
         panel,
-        products,
         weights,
         grams,
     )
-    return _sum_of(grams, 2 * m)
+    return _sum_of(launcher, grams, 2 * m)
 
 
 @inner
@@ -151,7 +145,6 @@ def _next_block(
     pieces: Ints,
     edges: Ints,
     panel: Array,
-    products: Array,
     weights: Array,
     grams: Array,
 ) -> None:
@@ -162,7 +155,7 @@ def _next_block(
     for n in range(edges[t], edges[t + 1]):
         if first > 0:
             _write_atoms(D, first - weights.shape[1], pieces[n], panel, weights)
-        _fill_panel(D, B, columns, inverse, first, pieces[n], panel, products[t], grams[t])
+        _fill_panel(D, B, columns, inverse, first, pieces[n], panel, grams[t])
 
 
 @inner
@@ -174,14 +167,14 @@ def last_block(t: int, D: Array, pieces: Ints, edges: Ints, panel: Array, weight
 
 @inner
 def _columns(C: Array, usable: Array, first: int, m: int) -> tuple[Array, Array]:
-    """Return the columns of C of a block, and 1 / Cⱼⱼ of its atoms, zero if they stay."""
-    columns, inverse = np.empty((len(C), m), C.dtype), np.zeros(m, C.dtype)
-    for i in range(len(C)):
-        for j in range(m):
-            columns[i, j] = C[i, first + j]
+    """Return −C_J / diag C_J and 1 / diag C_J of a block of atoms, zero for those that stay."""
+    columns, inverse = np.zeros((len(C), m), C.dtype), np.zeros(m, C.dtype)
     for j in range(m):
         if usable[first + j]:
-            inverse[j] = 1 / columns[first + j, j]
+            inverse[j] = 1 / C[first + j, first + j]
+    for i in range(len(C)):
+        for j in range(m):
+            columns[i, j] = -C[i, first + j] * inverse[j]
     return columns, inverse
 
 
@@ -207,31 +200,35 @@ def _fill_panel(
     first: int,
     piece: Ints,
     panel: Array,
-    products: Array,
     gram: Array,
 ) -> None:
-    """Set P to [D_J, (B_J − D C_J) · inverse] on the rows of a piece, and add PᵀP to `gram`."""
-    m, n_rows = columns.shape[1], piece[1] - piece[0]
-    P, D_C = _panel_rows(panel, piece, m), products[:n_rows, :m]
-    add_product(D[piece[0] : piece[1]], False, columns, 0.0, D_C)
-    for row in range(n_rows):
+    """Set P to [D_J, (B_J − D C_J) / diag C_J] on the rows of a piece, and add PᵀP to `gram`."""
+    m = columns.shape[1]
+    P = _panel_rows(panel, piece, m)
+    for row in range(len(P)):
         at = piece[0] + row
         for j in range(m):
             P[row, j] = D[at, first + j]
-            P[row, m + j] = (B[at, first + j] - D_C[row, j]) * inverse[j]
+            P[row, m + j] = B[at, first + j] * inverse[j]
+    add_product(D[piece[0] : piece[1]], False, columns, 1.0, P[:, m:])
     add_gram(P, 1.0, gram[: 2 * m, : 2 * m])
 
 
 @inner
-def _sum_of(grams: Array, size: int) -> Array:
+def _sum_of(launcher: int, grams: Array, size: int) -> Array:
     """Return the sum of the parts of all threads, in their order."""
     K = np.zeros((size, size))
-    for t in range(len(grams)):
-        for i in range(size):
-            for j in range(size):
-                K[i, j] += grams[t, i, j]
+    is_large = len(grams) * size * size >= MANY_ENTRIES
+    in_parallel(_sum_row, launcher if is_large else SERIAL, size, grams, K)
     mirror(K)
     return K
+
+
+@inner
+def _sum_row(i: int, grams: Array, K: Array) -> None:
+    for t in range(len(grams)):
+        for j in range(len(K)):
+            K[i, j] += grams[t, i, j]
 
 
 @inner

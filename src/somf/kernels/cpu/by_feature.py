@@ -140,20 +140,21 @@ def _begin(
         at = 0
         for j in range(k):
             for i in range(j, k):
-                _gather(E_n, at, C[j, i], triangles[n, at])
+                c = triangles[n, at]
+                _gather(E_n, at, C[j, i], c)
                 if i == j:
                     for f in range(stop - start):
-                        triangles[n, at, f] += ridge[start + f]
+                        c[f] += ridge[start + f]
+                else:
+                    _subtract_product(c, atoms[0, n, j], atoms[1, n, i])
+                _subtract_product(c, atoms[0, n, i], atoms[1, n, j])
                 at += 1
-        at = 0
-        for j in range(k):
-            for i in range(j, k):
-                for f in range(WIDTH):
-                    atoms[1, n, j, f] -= triangles[n, at, f] * atoms[0, n, i, f]
-                if i > j:
-                    for f in range(WIDTH):
-                        atoms[1, n, i, f] -= triangles[n, at, f] * atoms[0, n, j, f]
-                at += 1
+
+
+@inner
+def _subtract_product(a: Array, b: Array, out: Array) -> None:
+    for f in range(WIDTH):
+        out[f] -= a[f] * b[f]
 
 
 @inner
@@ -239,8 +240,7 @@ def _write(
         d[j, f] = new
     at = j * k - j * (j - 1) // 2
     for i in range(j + 1, k):
-        for f in range(WIDTH):
-            left[i, f] -= change[f] * c[at + i - j, f]
+        _subtract_product(change, c[at + i - j], left[i])
 
 
 @inner

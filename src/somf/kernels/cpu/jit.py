@@ -36,7 +36,12 @@ def jit(function: Function, **options: Any) -> Function:
     **options : object
         For `numba.njit`.
     """
-    options = {"nogil": True, "fastmath": FASTMATH, "no_cfunc_wrapper": True} | options
+    options = {
+        "nogil": True,
+        "fastmath": FASTMATH,
+        "error_model": "numpy",  # a check for zero before each division keeps loops scalar
+        "no_cfunc_wrapper": True,
+    } | options
     try:
         compiled: Function = njit(cache=True, **options)(function)
     except RuntimeError:  # Numba has looked for a folder when the function was defined

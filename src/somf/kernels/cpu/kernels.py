@@ -9,6 +9,7 @@ from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.by_feature import update_atoms_by_feature
 from somf.kernels.cpu.codes import solve_codes
 from somf.kernels.cpu.marks import mark_used
+from somf.kernels.cpu.packing import pack_rows, unpack_rows
 from somf.kernels.cpu.pairs import pairs, weighted_grams
 from somf.kernels.cpu.part import update_part
 from somf.kernels.cpu.products import (
@@ -18,6 +19,7 @@ from somf.kernels.cpu.products import (
     correlate,
     gram,
     squared_norms,
+    sum_parts,
 )
 from somf.kernels.host import (
     IS_ASYNCHRONOUS,
@@ -50,14 +52,17 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "pack_rows",
     "pairs",
     "put",
     "solve_codes",
     "squared_norms",
     "store_zeros",
+    "sum_parts",
     "take",
     "to_device",
     "to_store",
+    "unpack_rows",
     "update_atoms",
     "update_atoms_by_feature",
     "update_part",

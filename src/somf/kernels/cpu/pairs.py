@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
-from somf.kernels.cpu.products import add_rows, by_rows
+from somf.kernels.cpu.products import by_rows, clear
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows
 from somf.kernels.cpu.threads import threads_for
@@ -72,29 +72,36 @@ def _write_pairs(a: Array, weight: float, padded: Array, row: Array) -> None:
 
 def weighted_grams(weights: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.weighted_grams`."""
-    b, k = weights.shape[0], D.shape[1]
-    m, q, D = n_pairs(k), count_rows(rows), by_rows(D)
-    grams = np.empty((b, k, k), dtype=D.dtype)
-    threads = threads_for(float(b) * m * q)
-    packed = threads.buffer("weighted grams", (b, m), D.dtype)
+    grams = np.empty((weights.shape[0], D.shape[1], D.shape[1]), dtype=D.dtype)
     if isinstance(weights, np.ndarray):
-        packed[:] = 0
-        for s in rows:
-            for start in range(s.start, s.stop, FEATURES_AT_ONCE):
-                part = slice(start, min(start + FEATURES_AT_ONCE, s.stop))
-                table = threads.buffer("pairs", (part.stop - start, m), D.dtype)
-                _add_grams(threads.count, by_rows(weights[:, part]), D[part], table, packed)
+        _grams_of_all(weights, by_rows(D), rows, grams)
     else:
-        known = _by_sample(weights, rows)
-        table = threads.buffer("triangles", (q, m), D.dtype)
-        at = 0
-        for s in rows:
-            end = at + s.stop - s.start
-            _fill(threads.count, D[s], threads.count, table[at:end])
-            at = end
-        _add_grams_sparse(threads.count, *known, table, threads.count, packed)
-    _unpack(threads.count, packed, threads.count, grams)
+        _grams_of_few(weights, D, rows, grams)
     return grams
+
+
+def _grams_of_all(weights: Array, D: Array, rows: Slices, grams: Array) -> None:
+    """Set Gram matrices where most entries have weights: weights times pairs of features."""
+    b, m = len(grams), n_pairs(D.shape[1])
+    threads = threads_for(float(b) * m * count_rows(rows))
+    packed = threads.buffer("weighted grams", (b, m), D.dtype)
+    packed[:] = 0
+    for s in rows:
+        for start in range(s.start, s.stop, FEATURES_AT_ONCE):
+            part = slice(start, min(start + FEATURES_AT_ONCE, s.stop))
+            table = threads.buffer("pairs", (part.stop - start, m), D.dtype)
+            _add_grams(threads.count, by_rows(weights[:, part]), D[part], table, packed)
+    _unpack(threads.count, packed, threads.count, grams)
+
+
+def _grams_of_few(weights: sp.csc_array, D: Array, rows: Slices, grams: Array) -> None:
+    """Set Gram matrices where few entries have weights: for each sample, a product of its rows."""
+    indptr, indices, data = _by_sample(weights, rows)
+    most, k = int(np.diff(indptr).max(initial=0)), D.shape[1]
+    threads = threads_for(2.0 * len(data) * k * k)
+    D_s = np.concatenate([D[s] for s in rows]) if len(rows) > 1 else D[rows[0]]
+    known = threads.buffer("known rows", (threads.count, 2, most, k), D.dtype)
+    _set_grams(threads.count, indptr, indices, data, D_s, known, grams)
 
 
 def _by_sample(X: sp.csc_array, rows: Slices) -> tuple[Ints, Ints, Array]:
@@ -135,17 +142,6 @@ def _turn(
 
 
 @region
-def _fill(launcher: int, D: Array, n_parts: int, table: Array) -> None:
-    """Write the pairs of features."""
-    in_parallel(_fill_share, launcher, n_parts, D, n_parts, table)
-
-
-@inner
-def _fill_share(t: int, D: Array, n_parts: int, table: Array) -> None:
-    _pairs_share(t, D, np.ones(len(D), D.dtype), n_parts, table)
-
-
-@region
 def _add_grams(launcher: int, weights: Array, D: Array, table: Array, packed: Array) -> None:
     """Add the Gram matrices over some features, threads sharing the samples."""
     _pairs_share(0, D, np.ones(len(D), D.dtype), 1, table)
@@ -160,29 +156,29 @@ def _add_grams_share(t: int, weights: Array, table: Array, n_parts: int, packed:
 
 
 @region
-def _add_grams_sparse(
-    launcher: int,
-    indptr: Ints,
-    indices: Ints,
-    data: Array,
-    table: Array,
-    n_parts: int,
-    packed: Array,
+def _set_grams(
+    launcher: int, indptr: Ints, indices: Ints, data: Array, D: Array, known: Array, grams: Array
 ) -> None:
-    """Set the Gram matrices of all samples, which threads share."""
-    in_parallel(
-        _add_grams_sparse_share, launcher, n_parts, indptr, indices, data, table, n_parts, packed
-    )
+    """Set the Gram matrices of all samples, which threads share; `known` is a buffer for each."""
+    in_parallel(_set_grams_share, launcher, len(known), indptr, indices, data, D, known, grams)
 
 
 @inner
-def _add_grams_sparse_share(
-    t: int, indptr: Ints, indices: Ints, data: Array, table: Array, n_parts: int, packed: Array
+def _set_grams_share(
+    t: int, indptr: Ints, indices: Ints, data: Array, D: Array, known: Array, grams: Array
 ) -> None:
-    for i in range(t, len(packed), n_parts):
-        for q in range(packed.shape[1]):
-            packed[i, q] = 0
-        add_rows(indptr[i], indptr[i + 1], indices, data, table, packed[i])
+    for i in range(t, len(grams), len(known)):
+        start, count = indptr[i], indptr[i + 1] - indptr[i]
+        own, weighted = known[t, 0, :count], known[t, 1, :count]
+        for n in range(count):
+            weight, d = data[start + n], D[indices[start + n]]
+            for j in range(len(d)):
+                own[n, j] = d[j]
+                weighted[n, j] = weight * d[j]
+        if count > 0:
+            add_product(weighted, True, own, 0.0, grams[i])
+        else:
+            clear(grams[i])
 
 
 @region

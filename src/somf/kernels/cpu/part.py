@@ -18,7 +18,7 @@ from somf.kernels.cpu.atoms import (
 )
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.rows import MAX_PIECE_ROWS, shares
+from somf.kernels.cpu.rows import shares
 from somf.kernels.cpu.threads import threads_for
 from somf.kernels.protocol import smallest_curvature
 from somf.typing import Array, Ints
@@ -34,7 +34,6 @@ def update_part(
     threads = threads_for(2.0 * q * width * (k + 4 * width))
     pieces, edges = shares((slice(0, q),), threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
-    products = threads.buffer("products", (threads.count, MAX_PIECE_ROWS, width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)
     weights = np.zeros((0, 0), D.dtype)
     for first, last in pairwise(blocks.tolist()):
@@ -50,7 +49,6 @@ def update_part(
             pieces,
             edges,
             panel,
-            products,
             weights,
             grams,
             K,
@@ -72,16 +70,13 @@ def _begin_block(
     pieces: Ints,
     edges: Ints,
     panel: Array,
-    products: Array,
     weights: Array,
     grams: Array,
     K: Array,
 ) -> None:
     """Write the atoms of the block before, fill the panel of this one, and compute its Gram."""
     m = len(K) // 2
-    K[:] = panel_gram(
-        launcher, D, B, C, usable, first, m, pieces, edges, panel, products, weights, grams
-    )
+    K[:] = panel_gram(launcher, D, B, C, usable, first, m, pieces, edges, panel, weights, grams)
 
 
 @region

@@ -12,7 +12,7 @@ from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
-MANY_ENTRIES = 2**18
+MANY_ENTRIES = 2**15
 """Numbers, in the results of all threads, from which on the threads share the sum, too."""
 
 
@@ -47,14 +47,28 @@ def _correlate_share(t: int, X: Array, D: Array, pieces: Array, edges: Array, pa
         add_product(X[:, start:stop], False, D[start:stop], factor, parts[t])
         factor = 1.0
     if factor == 0.0:
-        _clear(parts[t])
+        clear(parts[t])
 
 
 @inner
-def _clear(part: Array) -> None:
+def clear(part: Array) -> None:
+    """Set a matrix to zero."""
     for i in range(len(part)):
         for j in range(part.shape[1]):
             part[i, j] = 0
+
+
+def sum_parts(parts: Array) -> Array:
+    """See `Kernels.sum_parts`."""
+    threads = threads_for(parts.size)
+    total = threads.buffer("sum of parts", parts.shape[1:], parts.dtype)
+    _sum_parts(threads.count, parts, total)
+    return total
+
+
+@region
+def _sum_parts(launcher: int, parts: Array, total: Array) -> None:
+    _sum(launcher, parts, total)
 
 
 @inner
@@ -111,7 +125,7 @@ def _correlate_sparse_share(
     edges: Array,
     parts: Array,
 ) -> None:
-    _clear(parts[t])
+    clear(parts[t])
     for n in range(edges[t], edges[t + 1]):
         for feature in range(pieces[n, 0], pieces[n, 1]):
             for entry in range(indptr[feature], indptr[feature + 1]):
@@ -145,7 +159,7 @@ def _gram_share(t: int, D: Array, pieces: Array, edges: Array, parts: Array) -> 
         add_gram(D[pieces[n, 0] : pieces[n, 1]], factor, parts[t])
         factor = 1.0
     if factor == 0.0:
-        _clear(parts[t])
+        clear(parts[t])
 
 
 def combine(weights: Array, grams: Array) -> Array:
@@ -231,10 +245,11 @@ def _square_sparse_share(
             parts[t, 0, indices[entry]] += data[entry] * data[entry]
 
 
-def accumulate(B: Array, X: Matrix, code: Array, decay: float) -> None:
+def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
-    threads = threads_for(2.0 * len(code) * B.size)
-    pieces, edges = shares((slice(0, len(B)),), threads.count)
+    rows = (slice(0, len(B)),) if rows is None else rows
+    threads = threads_for(2.0 * len(code) * B.shape[1] * count_rows(rows))
+    pieces, edges = shares(rows, threads.count)
     code = np.ascontiguousarray(code)
     if isinstance(X, np.ndarray):
         _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
@@ -309,11 +324,11 @@ def _accumulate_sparse_share(
             if factor != 1:
                 for j in range(code.shape[1]):
                     B[feature, j] *= factor
-            add_rows(indptr[feature], indptr[feature + 1], indices, data, code, B[feature])
+            _add_rows(indptr[feature], indptr[feature + 1], indices, data, code, B[feature])
 
 
 @inner
-def add_rows(start: int, stop: int, indices: Array, data: Array, rows: Array, out: Array) -> None:
+def _add_rows(start: int, stop: int, indices: Array, data: Array, rows: Array, out: Array) -> None:
     """Add Σ data · rows[indices] of some entries to a vector.
 
     Four entries at once: what is in the vector is read and written less often.

@@ -34,7 +34,9 @@ from somf.kernels.cuda.products import (
     correlate,
     gram,
     squared_norms,
+    sum_parts,
 )
+from somf.kernels.host import pack_rows, unpack_rows
 
 __all__ = [
     "IS_ASYNCHRONOUS",
@@ -50,14 +52,17 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "pack_rows",
     "pairs",
     "put",
     "solve_codes",
     "squared_norms",
     "store_zeros",
+    "sum_parts",
     "take",
     "to_device",
     "to_store",
+    "unpack_rows",
     "update_atoms",
     "update_atoms_by_feature",
     "update_part",

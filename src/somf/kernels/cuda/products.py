@@ -40,9 +40,15 @@ def squared_norms(X: Any, rows: Slices) -> Any:
     return total
 
 
-def accumulate(B: Any, X: Any, code: Any, decay: float) -> None:
+def accumulate(B: Any, X: Any, code: Any, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
-    B.addmm_(X.T, code, beta=decay)
+    for s in (slice(0, len(B)),) if rows is None else rows:
+        B[s].addmm_(X[:, s].T, code, beta=decay)
+
+
+def sum_parts(parts: Any) -> Any:
+    """See `Kernels.sum_parts`."""
+    return parts.sum(dim=0)
 
 
 def atom_norms(D: Any, rows: Slices, ball: AtomBall) -> Any:

@@ -1,0 +1,174 @@
+"""A team: the threads of a parallel loop, which do many short steps together.
+
+A parallel loop costs some ten microseconds on sixteen cores, because its threads wake up, read
+their arguments from the memory of another core, and meet. A pass over atoms that are projected one
+after the other has hundreds of short steps. So the threads of one loop stay together for all of
+them. One of them *leads*: it decides what the next step is, and publishes it. The others *follow*:
+they wait for the next step by looking at a number.
+
+A share of a step is done by the thread that claims it first: its follower, or else the leader.
+So a step ends also if followers come late, have left, or were never started, as with fewer cores
+than threads. Which thread does a share does not change the result.
+"""
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from somf.kernels.cpu.jit import inner
+from somf.typing import Ints
+
+LINE = 16
+"""Words of a row of a team: two cache lines, since processors fetch them in pairs."""
+
+CLAIMED, DONE, PRESENT = range(3)
+"""Words of a follower: the last step whose share was claimed, the last one done, and a flag."""
+
+STEP = 0
+"""The word of the leader: the number of the step."""
+
+DISMISSED = -1
+"""The number of the step after the last."""
+
+PATIENCE = 2**18
+"""How often a follower looks for a next step before it leaves: less than a millisecond.
+
+The leader has been interrupted then, and others may need the core. There is no instruction between
+two looks that would tell the processor to pause: a virtual machine takes many of them for a reason
+to run another one, and then a step takes ten microseconds instead of two.
+"""
+
+WORD = ir.IntType(64)
+"""A word."""
+
+BYTES = 8
+"""Of a word."""
+
+
+@intrinsic
+def _load(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 (types)
+    """Return a word that other threads write, and what they have written before it."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:  # noqa: ARG001
+        pointer = builder.inttoptr(values[0], WORD.as_pointer())
+        return builder.load_atomic(pointer, "acquire", BYTES)
+
+    return types.int64(types.intp), generate
+
+
+@intrinsic
+def _store(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001 (types)
+    """Write a word that other threads read, after all that was written before."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        pointer = builder.inttoptr(values[0], WORD.as_pointer())
+        builder.store_atomic(values[1], pointer, "release", BYTES)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.int64), generate
+
+
+@intrinsic
+def _replace(typing_context: Any, address: Any, old: Any, new: Any) -> Any:  # noqa: ARG001 (types)
+    """Replace a word, if it has not changed; return whether it was replaced."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:  # noqa: ARG001
+        pointer = builder.inttoptr(values[0], WORD.as_pointer())
+        found = builder.cmpxchg(pointer, values[1], values[2], "acq_rel", "acquire")
+        return builder.extract_value(found, 1)
+
+    return types.boolean(types.intp, types.int64, types.int64), generate
+
+
+@inner
+def new_team(size: int) -> Ints:
+    """Return a team of some members, of which number 0 leads."""
+    return np.zeros((size, LINE), np.int64)
+
+
+@inner
+def _word(team: Ints, member: int, n: int) -> int:
+    """Return the address of a word."""
+    return team.ctypes.data + BYTES * (LINE * member + n)
+
+
+@inner
+def _claim(team: Ints, member: int, step: int) -> bool:
+    """Claim the share of a member in a step; return whether it was still free."""
+    address = _word(team, member, CLAIMED)
+    last: int = _load(address)
+    is_claimed: bool = last < step and _replace(address, last, step)
+    return is_claimed
+
+
+@inner
+def publish(team: Ints) -> int:
+    """Let the followers begin the next step; return its number. Called by the leader."""
+    step: int = _load(_word(team, 0, STEP)) + 1
+    _store(_word(team, 0, STEP), step)
+    return step
+
+
+@inner
+def take_over(team: Ints, step: int) -> int:
+    """Wait until all shares of a step are done. Called by the leader, after its own share.
+
+    Returns
+    -------
+    member : int
+        −1 if all are done. Otherwise a member that is not there; the leader has its share to do.
+    """
+    is_busy = True
+    while is_busy:
+        is_busy = False
+        for member in range(1, len(team)):
+            if _load(_word(team, member, DONE)) < step:
+                is_busy = True
+                if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
+                    return member
+    return -1
+
+
+@inner
+def wait_for_step(team: Ints, member: int, last: int) -> int:
+    """Wait for a share to do. Called by a follower.
+
+    Parameters
+    ----------
+    team : ndarray
+    member : int
+    last : int
+        The last step in which this follower did its share, 0 before the first.
+
+    Returns
+    -------
+    step : int
+        0 if the follower is dismissed, or has waited for too long.
+    """
+    _store(_word(team, member, PRESENT), 1)
+    for _ in range(PATIENCE):
+        step: int = _load(_word(team, 0, STEP))
+        if step == DISMISSED:
+            return 0
+        if step > last:
+            if _claim(team, member, step):  # from now on the leader waits
+                return step
+            last = step
+    _store(_word(team, member, PRESENT), 0)
+    return 0
+
+
+@inner
+def set_done(team: Ints, member: int, step: int) -> None:
+    """Tell the leader that a share is done."""
+    if member > 0:
+        _store(_word(team, member, DONE), step)
+
+
+@inner
+def dismiss(team: Ints) -> None:
+    """End the team: followers return."""
+    _store(_word(team, 0, STEP), DISMISSED)
