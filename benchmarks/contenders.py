@@ -124,24 +124,40 @@ def estimator(data: Dataset, seed: int, **params: Any) -> somf.MatrixFactorizati
     return kind(data.k, alpha=data.alpha, random_state=seed, **params)
 
 
-def fit_somf(data: Dataset, seed: int, judge: Judge) -> Run:
-    """Fit with somf; the same fit, repeated with held-out samples, gives the objectives."""
+def fit_somf(
+    data: Dataset, seed: int, judge: Judge, most_seconds: float = math.inf, **params: Any
+) -> Run:
+    """Fit with somf; the same fit, repeated with held-out samples, gives the objectives.
+
+    Parameters
+    ----------
+    data : Dataset
+    seed : int
+    judge : Judge
+    most_seconds : float
+        CPU seconds after which the fit is ended.
+    **params : object
+        Of the estimator, instead of its defaults.
+    """
     times: dict[int, Times] = {}
 
-    def note(progress: Progress) -> None:
+    def note(progress: Progress) -> bool:
         times[progress.n_iter] = clock.read()
+        return times[progress.n_iter].cpu > most_seconds
 
-    model, clock = estimator(data, seed, callbacks=note), Clock()
+    model, clock = estimator(data, seed, callbacks=note, **params), Clock()
     whole = seconds_of(lambda: model.fit(data.train))
     run = Run(density=_density(model.components_))
-    for n_iter, objective in _followed(data, seed, model.n_samples_seen_):
+    for n_iter, objective in _followed(data, seed, model.n_samples_seen_, params):
         if n_iter in times and n_iter < model.n_iter_:
             run.add(times[n_iter], objective)
     run.add(whole, judge(model.components_))
     return run
 
 
-def _followed(data: Dataset, seed: int, n_seen: int) -> list[tuple[int, float]]:
+def _followed(
+    data: Dataset, seed: int, n_seen: int, params: dict[str, Any]
+) -> list[tuple[int, float]]:
     """Return iterations and held-out objectives of a fit that sees so many samples."""
     found: dict[int, float] = {}
     for part in HORIZONS:
@@ -151,7 +167,7 @@ def _followed(data: Dataset, seed: int, n_seen: int) -> list[tuple[int, float]]:
             return progress.n_samples_seen >= horizon
 
         every = max(1, horizon // POINTS)
-        model = estimator(data, seed, record_every=every, callbacks=is_over)
+        model = estimator(data, seed, record_every=every, callbacks=is_over, **params)
         history = model.fit(data.train, validation=data.test).history_
         found |= dict(zip(map(int, history["n_iter"]), history["objective"], strict=True))
     return sorted(found.items())

@@ -156,7 +156,7 @@ def main() -> None:
         seeds = len(known["libraries"]["somf"]["objective"]) if known else options.seeds
         result["data"][name] = measure(loaders[name](), seeds, known)
         result["data"] = {n: result["data"][n] for n in loaders if n in result["data"]}
-        write_results(options.output, result)
+        write_results(options.output, {"data": result["data"]})
     draw(result, options.picture)
 
 

@@ -3,11 +3,16 @@
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from benchmarks.summaries import first_time
 from benchmarks.tables.markdown import change, conditions, table
 
 CLOSE = 0.005
 """A relative distance from the best objective that counts as reached."""
+
+SAMPLES = (1_000, 8_000, 64_000)
+"""Samples after which objectives are compared."""
 
 Run = dict[str, Any]
 """A setting, and objectives after epochs and seconds."""
@@ -37,6 +42,42 @@ def weights(results: dict[str, Any]) -> str:
         rows[-1] += (f"{runs[0]['epochs'][-1]:g}", *_relative(_ends(found.values())))
     numbers = [f"v = {v}" for v in found]
     return table(("data", *(f"{v}, one epoch" for v in numbers), "epochs", *numbers), rows)
+
+
+def weights_by_samples(results: dict[str, Any]) -> str:
+    """Return objectives of several v relative to the best, after some numbers of samples."""
+    rows = []
+    for name, runs in _by_data(results, "weights by samples"):
+        runs.sort(key=lambda run: float(run["setting"]["learning_rate"]))
+        found = {run["setting"]["learning_rate"]: run for run in runs}
+        cells = [name]
+        for seen in SAMPLES:
+            reached = [float(np.interp(seen, r["samples"], r["objective"])) for r in found.values()]
+            is_long = min(run["samples"][-1] for run in runs) > 0.9 * seen
+            cells += _relative(reached) if is_long else [""] * len(found)
+        rows.append(cells)
+    header = [f"v = {v}, {seen:,}" for seen in SAMPLES for v in found]
+    return table(("data", *header), rows)
+
+
+def ends(results: dict[str, Any]) -> str:
+    """Return what it changes to gather the codes of all samples."""
+    rows = []
+    for name, runs in _by_data(results, "ends"):
+        stream, exact = sorted(runs, key=lambda run: run["setting"]["gathers"])
+        trained = [run.get("training objective") for run in (stream, exact)]
+        rows.append(
+            (
+                name,
+                f"{stream['epochs'][-1]:.0f}",
+                f"{exact['epochs'][-1]:.0f}",
+                change(exact["objective"][-1] / stream["objective"][-1] - 1, 2),
+                change(trained[1][-1] / trained[0][-1] - 1, 2) if all(trained) else "",
+            )
+        )
+    return table(
+        ("data", "epochs before", "epochs now", "held-out objective", "training objective"), rows
+    )
 
 
 def windows(results: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""`reduction="auto"`: when it is probed, when it is halved, and what results."""
+"""`reduction="auto"`: when it is probed, when it is given up, and what results."""
 
 import numpy as np
 import pytest
@@ -85,13 +85,12 @@ def test_masked_codes_reach_a_stationary_point_with_it(toy):
     assert model.stationarity_gap(toy) < 1e-8  # with reduction=3 it is more than 1e-4
 
 
-def test_the_reduction_is_halved_as_less_is_tolerated_and_never_rises():
-    X, _ = planted(1000, 6000, 8, noise=0.1)
+def test_the_reduction_is_given_up_as_less_is_tolerated_and_never_rises():
+    X, _ = planted(1000, 2000, 8, noise=0.1)
     model = DictionaryLearning(8, reduction="auto", batch_size=250, random_state=0)
     found = [reduction_of(model.partial_fit(X)) for _ in range(8)]
     assert found == sorted(found, reverse=True)
-    assert found[0] == STRONGEST
-    assert 1 < found[-1] < STRONGEST
+    assert (found[0], found[-1]) == (STRONGEST, 1)
 
 
 def test_alpha_and_reduction_may_both_be_auto(tmp_path):
@@ -132,7 +131,7 @@ def test_the_parameter_must_stay_while_learning_continues(toy):
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])
 def test_when_all_features_are_used_only_what_omf_needs_is_kept(toy, masks, surrogate):
     model = DictionaryLearning(
-        10, reduction="auto", masks=masks, surrogate=surrogate, random_state=0
+        10, reduction="auto", masks=masks, surrogate=surrogate, n_epochs=4, random_state=0
     ).fit(toy)
     state = model._state
     assert reduction_of(model) == 1

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
-from somf.algorithm.state_check import _all_finite
+from somf import DictionaryLearning
+from somf.algorithm.phases import Phase
+from somf.algorithm.state_check import _all_finite, check_state
 
 
 @pytest.mark.parametrize("shape", [(7,), (7, 2), (7, 2, 3), (7, 50)])
@@ -16,3 +18,19 @@ def test_an_entry_that_is_not_finite_is_found_wherever_it_is(monkeypatch, shape)
         assert not _all_finite(array)
     assert _all_finite(np.ones((7, 0)))
     assert _all_finite(np.ones((0, 3)))
+
+
+@pytest.mark.parametrize(
+    ("params", "phase", "complaint"),
+    [
+        ({}, 3, "in phase 3"),
+        ({}, Phase.INCREMENTAL, "remembers no samples"),
+        ({"learning_rate": 0.9}, Phase.GATHERING, "in phase 1"),
+    ],
+)
+def test_a_phase_that_a_fit_cannot_have_reached_is_found(toy, params, phase, complaint):
+    model = DictionaryLearning(4, n_epochs=1, random_state=0, **params).fit(toy)
+    check_state(model._config(), model._state, 60, toy.dtype)
+    model._state.phase = phase
+    with pytest.raises(ValueError, match=complaint):
+        check_state(model._config(), model._state, 60, toy.dtype)

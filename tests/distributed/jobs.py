@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 import somf
+from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, loader_for
 from somf.distributed import row_work
@@ -99,6 +100,8 @@ def replay(kind, settings, X, size):
     for parts in zip(*passes, strict=True):
         ids = np.concatenate([part.ids for part in parts])
         assert len(ids) == parts[0].size
+        if state.phase == Phase.GATHERING and state.memory is None:
+            solver.gather(np.arange(len(X)), 0)
         solver.step(loader.load(ids), ids)
         if convergence.is_due(state.n_samples_seen):
             convergence.conclude(solver)

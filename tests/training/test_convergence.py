@@ -8,13 +8,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from somf import NMF, DictionaryLearning
+from somf import NMF, DictionaryLearning, load
+from somf.algorithm.phases import Phase
+from somf.algorithm.solver import Solver
 from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
 from somf.training.convergence import (
     INTERVAL,
     LEAST_WINDOW,
     LONGEST_EPOCH,
+    MOST_CODES,
     WINDOW_PER_ATOM,
     Convergence,
 )
@@ -34,7 +37,7 @@ class FakeSolver:
     communicator = ALONE
 
     def __init__(self, can_climb=0):
-        self.state = SimpleNamespace(n_samples_seen=0)
+        self.state = SimpleNamespace(n_samples_seen=0, phase=Phase.ONLINE)
         self.forgetting = SimpleNamespace(window=math.inf)
         self.can_climb, self.objectives = can_climb, []
 
@@ -45,6 +48,10 @@ class FakeSolver:
     def climb(self, batch_size):
         self.can_climb -= 1
         return self.can_climb >= 0
+
+
+STREAM = {"learning_rate": 0.9}
+"""Parameters of a fit that does not gather codes."""
 
 
 def watch(means, n_samples=1000, solver=None, **params):
@@ -67,11 +74,11 @@ def test_an_interval_is_an_epoch_unless_that_is_long():
 
 def test_a_fit_ends_when_nothing_improves_for_as_long_as_its_patience():
     falling = [1.0, 0.9, 0.8, 0.7]
-    assert not watch(falling)[0].is_over
-    assert not watch([*falling, 0.7])[0].is_over
-    assert watch([*falling, 0.7, 0.7])[0].is_over
-    assert not watch([*falling, 0.7, 0.7], patience=3)[0].is_over
-    assert not watch([*falling, 0.7, 0.6, 0.6])[0].is_over  # it has to be in a row
+    assert not watch(falling, **STREAM)[0].is_over
+    assert not watch([*falling, 0.7], **STREAM)[0].is_over
+    assert watch([*falling, 0.7, 0.7], **STREAM)[0].is_over
+    assert not watch([*falling, 0.7, 0.7], patience=3, **STREAM)[0].is_over
+    assert not watch([*falling, 0.7, 0.6, 0.6], **STREAM)[0].is_over  # it has to be in a row
 
 
 def test_with_a_tolerance_of_zero_a_fit_never_ends_by_itself():
@@ -97,6 +104,40 @@ def test_a_fit_that_stalls_remembers_more_and_half_an_epoch_at_most():
     assert watch([], n_samples=100)[0].window == 50
 
 
+def phases(means, **params):
+    """Return the phase of a fit after intervals with these mean objectives."""
+    return watch(means, **params)[1].state.phase
+
+
+def test_a_fit_that_stalls_gathers_codes_for_an_epoch_and_then_every_sample_counts_once():
+    assert phases([1.0, 0.9]) == Phase.ONLINE
+    assert phases([1.0, 0.9, 0.9]) == Phase.GATHERING
+    assert phases([1.0, 0.9, 0.9, 0.9]) == Phase.INCREMENTAL
+    assert phases([1.0, 0.9, 0.9, 0.9, 0.8, 0.7]) == Phase.INCREMENTAL
+
+
+def test_without_the_noise_of_a_stream_one_interval_ends_a_fit():
+    stalled = [1.0, 0.9, 0.9, 0.9]
+    assert not watch(stalled, patience=9)[0].is_over  # the epoch of gathering improves nothing
+    assert not watch([*stalled, 0.8], patience=9)[0].is_over
+    assert watch([*stalled, 0.8, 0.8], patience=9)[0].is_over
+    assert not watch([*stalled, 0.8, 0.8], tol=0)[0].is_over
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        STREAM,
+        {"reduction": 2},
+        {"surrogate": "incremental"},
+        {"n_samples": LONGEST_EPOCH + 1, "n_components": 1},
+        {"n_samples": LONGEST_EPOCH, "n_components": MOST_CODES // LONGEST_EPOCH + 1},
+    ],
+)
+def test_codes_are_not_gathered_where_there_are_too_many_or_parameters_say_otherwise(params):
+    assert phases([0.7] * 12, **params) == Phase.ONLINE
+
+
 @pytest.mark.parametrize("params", [{"learning_rate": 0.9}, {"surrogate": "incremental"}])
 def test_without_weights_of_its_own_choice_a_fit_has_no_window(params):
     assert watch([0.7] * 3, **params)[0].window == math.inf
@@ -110,9 +151,9 @@ def test_what_is_stored_restores_it():
 
 
 def test_with_another_tolerance_it_has_not_stalled_yet():
-    convergence, _ = watch([0.9, 0.9, 0.9])
+    convergence, _ = watch([0.9, 0.9, 0.9], **STREAM)
     assert convergence.is_over
-    again, _ = watch([], tol=1e-6)
+    again, _ = watch([], tol=1e-6, **STREAM)
     again.restore(convergence.fields(), 3000)
     assert not again.is_over
 
@@ -141,17 +182,45 @@ def test_a_default_fit_ends_by_itself_and_says_why(toy, caplog):
     assert any("stopping after" in message for message in caplog.messages)
 
 
+def test_a_fit_that_has_gathered_codes_goes_on_as_a_stream(toy, tmp_path):
+    phases, path = [], tmp_path / "c"
+    model = DictionaryLearning(5, random_state=0, checkpoint=path).fit(toy)
+    from_checkpoint = load(path)
+    for one in (model, from_checkpoint):
+        phases.append(one._state.phase)
+        one.partial_fit(toy[:40])
+        assert (one._state.phase, one._state.memory) == (Phase.ONLINE, None)
+    assert phases == [Phase.ONLINE, Phase.INCREMENTAL]
+    np.testing.assert_array_equal(model.components_, from_checkpoint.components_)
+
+
+def test_a_fit_that_ends_while_it_gathers_goes_on_with_more_epochs(toy, tmp_path):
+    model = DictionaryLearning(5, random_state=0, checkpoint=tmp_path / "c")
+    whole = sklearn_clone(model).set_params(checkpoint=tmp_path / "whole").fit(toy)
+    ended = set()
+    for n_epochs in range(1, whole.n_samples_seen_ // 300 + 1):
+        model.set_params(n_epochs=n_epochs).fit(toy)
+        ended.add(load(tmp_path / "c")._state.phase)
+    np.testing.assert_array_equal(model.components_, whole.components_)
+    assert ended == set(Phase)
+
+
 def test_with_a_tolerance_of_zero_a_fit_does_all_its_epochs(toy):
     assert DictionaryLearning(5, n_epochs=3, tol=0).fit(toy).n_samples_seen_ == 900
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
-def test_an_interrupted_default_fit_equals_an_undisturbed_one(toy, tmp_path, kind):
+def test_an_interrupted_default_fit_equals_an_undisturbed_one(toy, tmp_path, monkeypatch, kind):
     X = np.abs(toy)
-    model = kind(5, random_state=0)
-    undisturbed = sklearn_clone(model).fit(X)
+    model, begin, gather = kind(5, random_state=0), [], Solver.gather
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            Solver, "gather", lambda s, *rows: (begin.append(s.state.n_iter), gather(s, *rows))
+        )
+        undisturbed = sklearn_clone(model).fit(X)
     last = undisturbed.n_iter_
-    stops = [1, 18, 19, 20, last // 2, last - 1, last]
+    while_it_gathers = [begin[0] + i for i in (0, 1, 11, 19, 20)]
+    stops = sorted({1, 18, 19, 20, *while_it_gathers, last - 1, last})
     assert_same_fit(fit_with_stops(model, X, tmp_path / "c", stops), undisturbed)
 
 

@@ -9,8 +9,9 @@ from somf.penalties import AtomBall, CodePenalty
 AUTO = "auto"
 """The value of a parameter that leaves the choice to somf."""
 
-AUTO_LEARNING_RATE = 0.85
-"""v where `learning_rate` is "auto". It was the best constant on nearly all of eleven data sets."""
+AUTO_LEARNING_RATE = 0.78
+"""v where `learning_rate` is "auto". No v is best on all data; with this one, fits are far from the
+best on none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +100,20 @@ class Config:
         """The exponent v of the weights of samples."""
         is_auto = isinstance(self.learning_rate, str)
         return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
+
+    @property
+    def has_auto_weights(self) -> bool:
+        """Whether somf chooses how much of a stream is remembered."""
+        return self.learning_rate == AUTO and self.surrogate == "online"
+
+    @property
+    def may_gather(self) -> bool:
+        """Whether the surrogate may become the sum over all samples (see `somf.algorithm.phases`).
+
+        Codes from a part of the features would differ from visit to visit.
+        """
+        sees_everything = self.reduction in (AUTO, 1.0)
+        return self.has_auto_weights and sees_everything and not self.has_weights
 
     @property
     def last_rung(self) -> int:

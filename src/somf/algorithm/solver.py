@@ -17,6 +17,7 @@ from somf.algorithm.observed import (
     ObservedOnlineSurrogate,
     ObservedRegression,
 )
+from somf.algorithm.phases import Phase
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
@@ -108,7 +109,7 @@ class Solver:
 
     def _new_surrogate(self) -> Surrogate:
         parts = self.state, self.kernels, self.communicator
-        if self.config.surrogate == "online":
+        if self.config.surrogate == "online" and self.state.phase == Phase.ONLINE:
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
         incremental = (
@@ -165,20 +166,22 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
+        learns = state.phase != Phase.GATHERING
         add_to_B = self.surrogate.add(X, new, old, b)
         runs, p = subset.runs(len(state.B)), len(state.B)
         with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
             C = self.surrogate.total()
             self.regression.age(b)
             update_of_B.finish_first()
-            self.dictionary.update(subset, C)
-            self.gram_cache.update(subset)
-            self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+            if learns:
+                self.dictionary.update(subset, C)
+                self.gram_cache.update(subset)
+                self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
 
         state.n_iter += 1
         state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
-        if self.dictionary.replace_unused(X, objective):
+        if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
@@ -235,6 +238,37 @@ class Solver:
         if state.n_iter > 0:
             self._log_rung()
         return True
+
+    def gather(self, ids: Ints, n_elsewhere: int) -> None:
+        """Empty the surrogate, to which the next epoch adds the codes of all samples.
+
+        Parameters
+        ----------
+        ids : ndarray of shape (n,)
+            All samples of this rank.
+        n_elsewhere : int
+            How many samples other ranks have.
+        """
+        state = self.state
+        state.phase = Phase.GATHERING
+        state.memory = SampleMemory.blank(ids, 0, self.kernels, state.C, n_elsewhere)
+        for array in (state.B, state.C, state.n_known, state.n_users):
+            array[:] = 0
+        self.surrogate = self._new_surrogate()
+
+    def forget_samples(self) -> None:
+        """Go back to an average over a stream: that of the samples which have been gathered."""
+        state, memory = self.state, self.state.memory
+        if state.phase == Phase.ONLINE:
+            return
+        state.phase = Phase.ONLINE
+        if memory is not None:
+            (n,) = self.communicator.total(float(np.count_nonzero(to_host(memory.weight))))
+            for array in (state.B, state.C, state.n_known):
+                array[:] = array / n
+            state.n_users[:] = 0
+            state.memory = None
+        self.surrogate = self._new_surrogate()
 
     def _log_rung(self) -> None:
         rung = LADDER[self.state.rung]

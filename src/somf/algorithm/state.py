@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.memory import STORED, SampleMemory
+from somf.algorithm.phases import Phase
 from somf.algorithm.schedule import TOP
 from somf.kernels import Kernels
 from somf.kernels.host import to_host
@@ -26,7 +27,7 @@ ON_DEVICE = (
 )
 """Arrays of `State` that are on the device."""
 
-COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight")
+COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight", "phase")
 """Numbers of `State`."""
 
 
@@ -72,6 +73,8 @@ class State:
         What is subtracted from every feature, in the order of the data; (0,) if nothing is.
     base_weight : int
         What most weights of entries are, 0 or 1.
+    phase : int
+        What B and C are made of (see `somf.algorithm.phases`).
     """
 
     seed: int
@@ -94,6 +97,7 @@ class State:
     memory: SampleMemory | None
     offsets: Array
     base_weight: int = 0
+    phase: int = Phase.ONLINE
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -102,8 +106,8 @@ class State:
 
     @property
     def remembers(self) -> bool:
-        """Whether it has something of every sample."""
-        return self.memory is not None
+        """Whether it has something of every sample, and not only at the end of a fit."""
+        return self.memory is not None and self.phase == Phase.ONLINE
 
     @property
     def components(self) -> Array:
@@ -160,7 +164,7 @@ class State:
 
     def counters(self) -> dict[str, int]:
         """Return all numbers by name."""
-        return {name: getattr(self, name) for name in COUNTERS}
+        return {name: int(getattr(self, name)) for name in COUNTERS}
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], counters: dict[str, int]) -> "State":
@@ -173,8 +177,7 @@ class State:
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
         if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
-            n_halvings = counters.get("n_halvings", 0)
-            is_united = n_halvings > 0 and len(plain["norms"]) == 1
+            is_united = counters.get("n_halvings", 0) > 0 and len(plain["norms"]) == 1
             counters = {n: c for n, c in counters.items() if n != "n_halvings"}
-            counters["rung"] = TOP if is_united else n_halvings
+            counters["rung"] = TOP if is_united else 0
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor

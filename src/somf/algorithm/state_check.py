@@ -7,6 +7,7 @@ import numpy as np
 
 from somf.algorithm.config import Config
 from somf.algorithm.masks import masks_for
+from somf.algorithm.phases import Phase
 from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
 from somf.kernels.pairs import n_pairs
@@ -47,6 +48,10 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its base weight is {state.base_weight}")
     if state.rung > config.last_rung:
         raise ValueError(f"its reduction is on rung {state.rung} of the ladder")
+    if state.phase not in tuple(Phase) or (state.phase and not config.may_gather):
+        raise ValueError(f"its surrogate is in phase {state.phase}")
+    if state.phase == Phase.INCREMENTAL and state.memory is None:
+        raise ValueError("its state remembers no samples")
     masks = masks_for(config, n_features, state.seed)
     order = masks.permutation
     features = None if order is None else [order[block] for block in masks.blocks]

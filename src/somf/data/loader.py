@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.buffer import ChunkBuffer, SparseChunkBuffer
-from somf.data.checks import check_finite, check_rows, check_view
+from somf.data.checks import check_compressed, check_finite, check_view
 from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
@@ -207,18 +207,22 @@ class Loader:
         return rows
 
     def _sparse(self, ids: Ints, X: sp.csr_array, positions: Ints) -> sp.csc_array:
-        """Pick rows, add up repeated entries, permute columns and convert."""
+        """Pick rows, add up repeated entries, permute columns and convert, all in one pass."""
+        from somf.data.sparse_gather import gather_sparse  # Numba is slow to import
+
         shape = (len(ids), self.source.shape[1])
         check_view(X, positions, shape, is_sparse=True)
-        rows = X[positions]
-        check_rows(rows, shape, is_sparse=True)
-        sparse = sp.csr_array(rows, dtype=self.dtype)
-        sparse.sum_duplicates()
-        self._check(sparse, sparse.data, ids)
-        if self.permutation is not None:
-            columns = self._column[sparse.indices].astype(sparse.indices.dtype)
-            sparse = sp.csr_array((sparse.data, columns, sparse.indptr), shape=sparse.shape)
-        return sparse.tocsc()
+        column = None if self.permutation is None else self._column
+        gathered = gather_sparse(X, positions, column, self.dtype)
+        if gathered is None:
+            check_compressed(X)
+            raise AssertionError("an index lies outside, and SciPy has not found it")
+        if not np.isfinite(gathered.total):
+            rows = sp.csr_array(X[positions], dtype=self.dtype)
+            rows.sum_duplicates()
+            check_finite(rows, rows.data, ids, self.name, self._name_of_feature)
+        self._warn_if_negative(gathered.least < 0)
+        return gathered.X
 
     def _check(self, X: Any, entries: Array, ids: Ints) -> None:
         check_finite(X, entries, ids, self.name, self._name_of)
@@ -227,8 +231,11 @@ class Loader:
 
     def _name_of(self, column: int) -> str | None:
         """Return the name of the feature in a column, if it has one."""
+        permutation = self.permutation
+        return self._name_of_feature(column if permutation is None else int(permutation[column]))
+
+    def _name_of_feature(self, feature: int) -> str | None:
         names = self.source.feature_names
-        feature = column if self.permutation is None else self.permutation[column]
         return None if names is None else names[feature]
 
     def _warn_if_negative(self, is_negative: bool) -> None:

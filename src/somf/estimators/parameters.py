@@ -44,11 +44,11 @@ atom_alpha : float
     atoms that are not needed vanish, as alternating least squares does.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
-    of Mairal et al. (2010), without subsampling. ``"auto"`` begins with the strongest of 12, 6
-    and 3 at which codes from a part of the features are good enough, and lowers it during the
-    fit: the tolerated error shrinks with the number of samples seen. Where there is none (and
-    without a penalty) codes are exact; if there are more atoms than samples in a minibatch, a
-    quarter of the features is updated until that no longer helps.
+    of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 4 if codes from a
+    quarter of the features are good enough, until they no longer are: the tolerated error
+    shrinks with the number of samples seen. Otherwise (and without a penalty) codes are exact;
+    if there are more atoms than samples in a minibatch, a quarter of the features is updated
+    until that no longer helps.
 code_estimator : {"auto", "averaged", "masked", "exact"}
     How codes are computed: from all masks under which the sample was seen so far (the paper),
     from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
@@ -65,9 +65,11 @@ surrogate : {"online", "incremental", "auto"}
     ``"incremental"`` in `fit` where X has no more samples than features, so that codes take no
     more memory than atoms, and codes are not averaged; else ``"online"``.
 learning_rate : float or "auto"
-    v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.85, and in
+    v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.78, and in
     `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
     bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
+    In the end, if the codes of all samples have at most 2²⁴ entries, every sample counts once, as
+    with the incremental surrogate.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
@@ -78,7 +80,8 @@ n_epochs : int
 tol : float
     A fit ends when the objective of minibatches, before they are learned from, improves by less
     than this fraction from one epoch to the next (or, with more than 262,144 samples, over
-    131,072 of them), `patience` times in a row. With 0, it always does `n_epochs` epochs.
+    131,072 of them), `patience` times in a row (or once, when every sample counts once). With 0,
+    it always does `n_epochs` epochs.
 patience : int
     See `tol`.
 init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features)

@@ -4,14 +4,15 @@ Every minibatch has an objective before it is learned from. In the first epoch t
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. When the mean over an interval is hardly
 below that of the interval before, a fit looks at more features; if it looks at all of them, it
-remembers more of the past, which averages out noise; if it remembers enough, it ends.
+remembers more of the past, which averages out noise; if it remembers as much as it may, it gathers
+the codes of all samples, after which there is no noise; if there is nothing more to do, it ends.
 """
 
 import logging
 import math
 from typing import Any
 
-from somf.algorithm.config import AUTO
+from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.distributed import ALONE, Communicator
 from somf.training.config import TrainingConfig
@@ -32,6 +33,9 @@ LONGEST_EPOCH = 2**18
 
 INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
+
+MOST_CODES = 2**24
+"""Entries of the codes of all samples, up to which they are gathered (64 MB in float32)."""
 
 PLATEAU = 1e-3
 """Relative improvement over an interval below which a fit looks at more, or remembers more."""
@@ -58,13 +62,16 @@ class Convergence:
         self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
         self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
         self.largest_window = max(SHARE_OF_EPOCH * n_samples, 1.0)
-        is_auto = config.learning_rate == AUTO and config.surrogate == "online"
-        first_window = max(WINDOW_PER_ATOM * config.n_components, LEAST_WINDOW)
-        self.window = min(first_window, self.largest_window) if is_auto else math.inf
+        self.window = math.inf
+        if config.has_auto_weights:
+            first = max(WINDOW_PER_ATOM * config.n_components, LEAST_WINDOW)
+            self.window = min(first, self.largest_window)
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
+        is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
+        self.may_gather = config.may_gather and is_small
 
     @property
     def is_over(self) -> bool:
@@ -143,29 +150,36 @@ class Convergence:
         (total,) = solver.communicator.total(self.total)
         mean, before = total / (n_samples_seen - self.first), self.before
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
-        if before is None:
-            return
-        improvement = (before - mean) / abs(before) if before != 0 else 0.0
-        if improvement < PLATEAU and solver.climb(self.batch_size):
-            self.before = None  # another part of the features, which cannot be compared
-        elif improvement < PLATEAU and math.isfinite(self.window) and not self._is_widest:
-            self.window = min(2.0 * self.window, self.largest_window)
-            logger.info("the surrogate remembers %.0f samples from now on", self.window)
-        elif improvement < self.tol:
-            self.n_stalled += 1
-        else:
-            self.n_stalled = 0
+        improvement = (before - mean) / abs(before) if before else 0.0
+        is_exact = solver.state.phase == Phase.INCREMENTAL
+        if solver.state.phase == Phase.GATHERING:
+            solver.state.phase = Phase.INCREMENTAL
+        elif is_exact:
+            # What changes now is no noise, so that one interval tells whether something improves.
+            self.n_stalled = self.patience if improvement < self.tol else 0
+        elif before is not None and not (improvement < PLATEAU and self._do_more(solver)):
+            self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
         solver.forgetting.window = self.window
         if self.is_over:
             logger.info(
-                "stopping after %d samples: the objective improved by less than tol=%g in each of "
-                "the last %d intervals of %d samples",
+                "stopping after %d samples: the objective improved by less than tol=%g in %s of "
+                "%d samples",
                 n_samples_seen,
                 self.tol,
-                self.n_stalled,
+                "the last interval" if is_exact else f"each of the last {self.n_stalled} intervals",
                 self.interval,
             )
 
-    @property
-    def _is_widest(self) -> bool:
-        return self.window >= self.largest_window
+    def _do_more(self, solver: Solver) -> bool:
+        """Take the next step towards an exact surrogate; return False after the last."""
+        if solver.climb(self.batch_size):
+            self.before = None  # another part of the features, which cannot be compared
+        elif self.window < self.largest_window:
+            self.window = min(2.0 * self.window, self.largest_window)
+            logger.info("the surrogate remembers %.0f samples from now on", self.window)
+        elif self.may_gather:
+            solver.state.phase = Phase.GATHERING
+            logger.info("the next epoch gathers codes; after it every sample counts once")
+        else:
+            return False
+        return True

@@ -191,6 +191,7 @@ def _fit(
             history = loop.run()
         except KeyboardInterrupt:
             if keep is not None and loop.is_between_steps and state.n_iter > 0:
+                loop.solver.forget_samples()
                 keep(Fit(config, state, progress.history))
             raise
         if communicator.size > 1:
@@ -324,6 +325,7 @@ def partial_fit(
                 slots = state.memory.slots(sample_ids, kernels)
         loader = _loader(config, source, state, non_negative=config.is_non_negative)
         solver, n_iter = Solver(config, state), state.n_iter
+        solver.forget_samples()  # a checkpoint may have some
         try:
             for minibatch in one_pass(loader, ids, config.batch_size):
                 with SignalGuard(signal.SIGINT):  # a step is done as a whole, or not at all

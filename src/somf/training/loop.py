@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
 from somf.data import Loader
@@ -140,6 +141,7 @@ class Loop:
             self.guard.deliver()  # returns if the program has a handler that does
             self.is_between_steps = False
             self.communicator.any(False)  # ranks without a signal go on if those with one do
+        self.solver.forget_samples()
         return self.progress.history
 
     def _run_until_signal(self) -> bool:
@@ -261,6 +263,9 @@ class Loop:
             self._measure_and_record()
 
     def _do_step(self, minibatch: Minibatch) -> None:
+        if self.state.phase == Phase.GATHERING and self.state.memory is None:
+            own = self.samples.rows.own
+            self.solver.gather(own, self.samples.rows.n - len(own))
         ids = minibatch.ids
         weights = weights_of(ids, self.sample_weight, self.state, self.solver.kernels)
         self.solver.step(minibatch.X, self.samples.slots(ids), minibatch.size, weights)

@@ -1,0 +1,56 @@
+"""Tables of `benchmarks.fixed`."""
+
+import math
+from collections import defaultdict
+from statistics import mean
+from typing import Any
+
+from benchmarks.fixed import CLOSE
+from benchmarks.summaries import first_time
+from benchmarks.tables.markdown import conditions, table
+
+Curve = dict[str, Any]
+"""A setting, a seed, and objectives after CPU seconds."""
+
+
+def setting(results: dict[str, Any]) -> str:
+    """Return the conditions."""
+    curves = [curve for found in results["data"].values() for curve in found]
+    n_fixed = len({str(curve["setting"]) for curve in curves if curve["setting"]})
+    n_seeds = len({curve["seed"] for curve in curves})
+    return conditions(
+        results["machine"] | {"threads": 1}, {"seeds": n_seeds, "fixed settings": n_fixed}
+    )
+
+
+def times(results: dict[str, Any]) -> str:
+    """Return the seconds of the defaults and of the best fixed setting, by data set."""
+    rows = []
+    for name, curves in results["data"].items():
+        target = (1 + CLOSE) * min(min(curve["objective"]) for curve in curves)
+        seconds: dict[str, list[float]] = defaultdict(list)
+        for curve in curves:
+            found = first_time(curve["cpu_seconds"], curve["objective"], target)
+            seconds[_in_words(curve["setting"])].append(math.inf if found is None else found)
+        means = {words: mean(found) for words, found in seconds.items()}
+        own = means.pop("")
+        best = min(means, key=lambda words: means[words])
+        rows.append((name, _number(own), best, _number(means[best]), _ratio(own, means[best])))
+    header = ("data", "defaults: CPU s", "best fixed setting", "CPU s", "defaults / fixed")
+    return table(header, rows)
+
+
+def _in_words(setting: dict[str, Any]) -> str:
+    """Return a fixed setting in words; the defaults are empty."""
+    if not setting:
+        return ""
+    r, v = setting["reduction"], setting["learning_rate"]
+    return f"r = 1, v = {v}" if r == 1 else f"{setting['code_estimator']}, r = {r}, v = {v}"
+
+
+def _number(seconds: float) -> str:
+    return f"{seconds:.2g}" if math.isfinite(seconds) else "never"
+
+
+def _ratio(own: float, fixed: float) -> str:
+    return f"{own / fixed:.2f}" if math.isfinite(own) and math.isfinite(fixed) else ""
