@@ -81,7 +81,8 @@ class StagedFit:
             **PAPER_WEIGHTS,
         )
         source = as_source(X)
-        config = check_params(vars(model)).for_features(source.shape[1])
+        n, p = source.shape
+        config = check_params(vars(model)).for_features(p).with_surrogate(n <= p)
         ids = np.arange(source.shape[0])
         self.state = start(config, source, Samples.alone(source.shape[0]), seed=0, is_finite=True)
         self.solver = Solver(config, self.state)

@@ -111,7 +111,9 @@ def replay(kind, settings, X, size):
 
 
 def requested(model, source):
-    return for_source(model._requested_config(), source).for_samples(*source.shape)
+    n, p = source.shape
+    config = for_source(model._requested_config(), source).for_samples(n, p)
+    return config.with_surrogate(n <= p)
 
 
 def first_atoms(config, source, shares, seed):

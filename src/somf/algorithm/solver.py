@@ -109,7 +109,7 @@ class Solver:
 
     def _new_surrogate(self) -> Surrogate:
         parts = self.state, self.kernels, self.communicator
-        if self.config.surrogate == "online" and self.state.phase == Phase.ONLINE:
+        if self.config.surrogate != "incremental" and self.state.phase == Phase.ONLINE:
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
         incremental = (
