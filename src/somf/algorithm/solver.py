@@ -249,35 +249,22 @@ class Solver:
         n_elsewhere : int
             How many samples other ranks have.
         """
-        state = self.state
-        state.phase = Phase.GATHERING
-        state.memory = SampleMemory.blank(ids, 0, self.kernels, state.C, n_elsewhere)
-        for array in (state.B, state.C, state.n_known, state.n_users):
-            array[:] = 0
+        self.state.begin_sums(SampleMemory.blank(ids, 0, self.kernels, self.state.C, n_elsewhere))
         self.surrogate = self._new_surrogate()
 
     def forget_samples(self) -> None:
         """Go back to an average over a stream: that of the samples which have been gathered."""
-        state, memory = self.state, self.state.memory
-        if state.phase == Phase.ONLINE:
+        if self.state.phase == Phase.ONLINE:
             return
-        state.phase = Phase.ONLINE
+        memory, n = self.state.memory, 1.0
         if memory is not None:
             (n,) = self.communicator.total(float(np.count_nonzero(to_host(memory.weight))))
-            for array in (state.B, state.C, state.n_known):
-                array[:] = array / n
-            state.n_users[:] = 0
-            state.memory = None
+        self.state.end_sums(n)
         self.surrogate = self._new_surrogate()
 
     def _log_rung(self) -> None:
-        rung = LADDER[self.state.rung]
-        logger.info(
-            "from iteration %d on: %s codes, reduction %g",
-            self.state.n_iter,
-            rung.code_estimator,
-            rung.reduction,
-        )
+        rung, text = LADDER[self.state.rung], "from iteration %d on: %s codes, reduction %g"
+        logger.info(text, self.state.n_iter, rung.code_estimator, rung.reduction)
 
     def extra_cost(self, X: Matrix, precision: float) -> float:
         """Return by how much codes from a mask cost more than those from all features.

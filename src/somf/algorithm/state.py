@@ -137,6 +137,22 @@ class State:
         arrays = {name: place(getattr(self.memory, name)) for name in STORED}
         return replace(self.memory, **arrays)  # type: ignore[arg-type] # names of arrays
 
+    def begin_sums(self, memory: SampleMemory) -> None:
+        """Empty B and C, which are sums over samples from now on; `memory` has their codes."""
+        self.phase, self.memory = Phase.GATHERING, memory
+        for array in (self.B, self.C, self.n_known, self.n_users):
+            array[:] = 0
+
+    def end_sums(self, n_samples: float) -> None:
+        """Make averages of the sums over so many samples, and forget the codes of samples."""
+        self.phase = Phase.ONLINE
+        if self.memory is None:
+            return
+        for array in (self.B, self.C, self.n_known):
+            array[:] = array / n_samples
+        self.n_users[:] = 0
+        self.memory = None
+
     def forget_blocks(self, keeps_codes: bool) -> None:
         """Join all blocks into one, and forget the averages that codes from subsets need.
 
