@@ -60,6 +60,12 @@ def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
+def test_fractions_have_braces(page):
+    # The converter to MathML takes both digits of a fraction without braces for the numerator alone.
+    assert not re.search(r"\\t?frac\d", page.read_text())
+
+
 def test_there_is_a_test_behind_every_promise():
     page = (DOCS / "promises.md").read_text(encoding="utf-8")
     promises, _, _ = page.partition("## The last long run")
