@@ -62,7 +62,7 @@ def test_the_examples_of_figures_and_reports_run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.stem)
 def test_fractions_have_braces(page):
-    # The converter to MathML takes both digits of a fraction without braces for the numerator alone.
+    # Without them the converter to MathML takes both digits for the numerator.
     assert not re.search(r"\\t?frac\d", page.read_text())
 
 
