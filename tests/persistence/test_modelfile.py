@@ -41,6 +41,14 @@ def test_halvings_of_the_reduction_in_older_files_become_rungs(n_features, rung)
     assert State.restore(state.arrays(), counters).rung == rung
 
 
+def test_the_last_rung_of_a_longer_ladder_in_older_files_is_the_last_one(toy):
+    state = DictionaryLearning(4, random_state=0).partial_fit(toy)._state
+    assert state.rung == TOP
+    counters = state.counters() | {"rung": 4}
+    del counters["phase"]
+    assert State.restore(state.arrays(), counters).counters() == state.counters()
+
+
 @pytest.mark.parametrize("state", [False, True])
 def test_files_of_the_first_format_are_read(toy, tmp_path, state):
     path = tmp_path / "model.somf"

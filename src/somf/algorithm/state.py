@@ -192,8 +192,9 @@ class State:
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
-        if "rung" not in counters:  # older versions counted halvings of the reduction, or nothing
-            is_united = counters.get("n_halvings", 0) > 0 and len(plain["norms"]) == 1
-            counters = {n: c for n, c in counters.items() if n != "n_halvings"}
-            counters["rung"] = TOP if is_united else 0
+        if "rung" not in counters or "phase" not in counters:
+            # Older versions had more rungs, or counted halvings of the reduction, or nothing.
+            has_climbed = counters.get("rung", counters.get("n_halvings", 0)) > 0
+            counters = {n: c for n, c in counters.items() if n not in ("rung", "n_halvings")}
+            counters["rung"] = TOP if has_climbed and len(plain["norms"]) == 1 else 0
         return cls(**plain, **counters, memory=SampleMemory(**kept) if kept else None)  # type: ignore[arg-type] # names are checked by the constructor
