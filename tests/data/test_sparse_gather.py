@@ -76,6 +76,33 @@ def test_an_index_outside_is_found(part, place, wrong):
     assert gather_sparse(X, np.arange(10, 20), None, FLOAT32) is not None  # only rows that it reads
 
 
+def test_a_matrix_with_fewer_rows_than_it_claims_is_found():
+    X = random_csr()
+    X.indptr = X.indptr[:4]
+    assert gather_sparse(X, np.arange(5), None, FLOAT32) is None
+
+
+def test_indices_that_are_no_integers_are_found():
+    X = random_csr()
+    X.indices = X.indices.astype(float)
+    assert gather_sparse(X, np.arange(5), None, FLOAT32) is None
+
+
+@pytest.mark.parametrize("dtype", ["<f2", ">f2", ">f4", ">f8"])
+def test_numbers_that_numba_cannot_read_are_converted(dtype):
+    X, positions = random_csr(), np.array([7, 2, 2, 11])
+    expected = gather_sparse(X, positions, None, FLOAT32).X.toarray()
+    X.data, X.indices, X.indptr = (
+        X.data.astype(dtype),
+        X.indices.astype(">i4"),
+        X.indptr.astype(">i8"),
+    )
+    found = gather_sparse(X, positions, None, FLOAT32).X.toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    X.indptr[3] = -1
+    assert gather_sparse(X, positions, None, FLOAT32) is None
+
+
 def test_an_entry_that_is_not_finite_shows_in_the_sum():
     X = random_csr()
     X.data[3] = np.nan

@@ -52,33 +52,44 @@ def gather_sparse(
     gathered : Gathered or None
         None if X is no valid CSR matrix.
     """
+    numbers, p = (X.indptr, X.indices), X.shape[1]
+    if len(X.indptr) != X.shape[0] + 1 or any(array.dtype.kind not in "iu" for array in numbers):
+        return None
+    indptr, indices = (_native(array) for array in numbers)
+    data = X.data
     if not numba_can_read(X.dtype):
-        X = X[positions].astype(dtype)
+        begins, ends = indptr[positions], indptr[positions + 1]
+        if (begins < 0).any() or (begins > ends).any() or (ends > len(data)).any():
+            return None
+        chosen = np.concatenate([np.arange(a, b) for a, b in zip(begins, ends, strict=True)])
+        data, indices = data[chosen].astype(dtype), indices[chosen]
+        indptr = np.concatenate([[0], np.cumsum(ends - begins)])
         positions = np.arange(len(positions))
-    p = X.shape[1]
     column = np.empty(0, np.int64) if column is None else column
     # Where the entries of each column begin, and after `_place` where they end.
-    starts = np.zeros(p + 1, np.int32 if X.indices.dtype.itemsize == 4 else np.int64)
-    n_entries = _count(X.indptr, X.indices, positions, column, len(X.data), starts)
+    starts = np.zeros(p + 1, np.int32 if indices.dtype.itemsize == 4 else np.int64)
+    n_entries = _count(indptr, indices, positions, column, len(data), starts)
     if n_entries == OUTSIDE:
         return None
     rows: Ints = np.empty_like(starts, shape=n_entries)
     entries: Array = np.empty(n_entries, dtype)
-    n_kept, total, least = _place(
-        X.indptr, X.indices, X.data, positions, column, starts, rows, entries
-    )
+    n_kept, total, least = _place(indptr, indices, data, positions, column, starts, rows, entries)
+    if n_kept == OUTSIDE:
+        return None
     batch = sp.csc_array((entries[:n_kept], rows[:n_kept], starts), shape=(len(positions), p))
     return Gathered(batch, float(total), float(least))
+
+
+def _native(array: Ints) -> Ints:
+    """Return integers in the byte order of this machine."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 @jit
 def _count(
     indptr: Ints, indices: Ints, positions: Ints, column: Ints, n_entries: int, starts: Ints
 ) -> int:
-    """Count the entries of every column into `starts`, shifted by one; return how many there are.
-
-    An index outside the matrix is an error: `_place` does not look again.
-    """
+    """Count the entries of every column into `starts`, shifted by one; return their number."""
     p, total = len(starts) - 1, 0
     for position in positions:
         begin, end = indptr[position], indptr[position + 1]
@@ -107,23 +118,31 @@ def _place(
     """Put every entry into its column; return how many are left, their sum and the smallest.
 
     Rows come one after the other. So an entry is repeated if the last one of its column is in the
-    same row.
+    same row. Another thread or process may have changed indices since they were counted.
     """
     for j in range(1, len(starts)):
         starts[j] += starts[j - 1]
     ends = starts[:-1].copy()
     total, least, n_repeated = entries.dtype.type(0), entries.dtype.type(0), 0
     for i in range(len(positions)):
-        for e in range(indptr[positions[i]], indptr[positions[i] + 1]):
-            j = column[indices[e]] if len(column) else indices[e]
+        begin, stop = indptr[positions[i]], indptr[positions[i] + 1]
+        if not 0 <= begin <= stop <= min(len(data), len(indices)):
+            return OUTSIDE, total, least
+        for e in range(begin, stop):
+            feature = indices[e]
+            if not 0 <= feature < len(ends):
+                return OUTSIDE, total, least
+            j = column[feature] if len(column) else feature
             entry, end = entries.dtype.type(data[e]), ends[j]
             total += entry
             if end > starts[j] and rows[end - 1] == i:
                 entries[end - 1] += entry
                 n_repeated += 1
-            else:
+            elif end < starts[j + 1]:
                 rows[end], entries[end] = i, entry
                 ends[j] = end + 1
+            else:
+                return OUTSIDE, total, least
     if n_repeated:
         _close_gaps(starts, ends, rows, entries)
     n_kept = len(entries) - n_repeated

@@ -91,6 +91,24 @@ def test_a_virtual_dataset_of_its_own_file_needs_no_permission(tmp_path):
     np.testing.assert_array_equal(source.rows(np.arange(40)), X)
 
 
+@pytest.mark.parametrize("allow_external", [False, True])
+@pytest.mark.parametrize("through", ["direct", "group/X", "soft"])
+def test_a_virtual_dataset_does_not_lead_through_links_to_other_files(
+    tmp_path, through, allow_external
+):
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource(".", through, X.shape)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["stored/X"] = X
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file["direct"] = h5py.ExternalLink("other.h5", "stored/X")
+        file["group"] = h5py.ExternalLink("other.h5", "stored")
+        file["soft"] = h5py.SoftLink("/direct")
+        file.create_virtual_dataset("virtual", layout)
+    with pytest.raises(UnknownKindError, match="is a link, and not stored in one file"):
+        open_source(tmp_path / "X.h5", dataset="virtual", allow_external=allow_external)
+
+
 @pytest.mark.parametrize(
     ("name", "other"), [("link", "other.h5"), ("raw", "X.raw"), ("virtual", "2.h5")]
 )

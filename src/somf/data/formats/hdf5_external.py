@@ -166,6 +166,8 @@ class VirtualFiles(ExternalFiles):
         h5py = import_optional("h5py", "hdf5", "An HDF5 file")
         version = version_of(_status(path))
         with guarded(path, "an HDF5 file"), h5py.File(path, "r") as file:
+            if _links_out(file, piece.name):
+                raise _not_supported(self.path, f"{piece.name!r} in {path!r} is a link, and not")
             dataset = file.get(piece.name)
             if not hasattr(dataset, "dtype"):
                 raise MissingFileError(f"{path!r} holds no dataset {piece.name!r}.")
@@ -234,6 +236,17 @@ def _piece(path: str, source: Any) -> Piece:
     n_entries = int(source.vspace.get_select_npoints())
     file, name = (name.replace("%%", "%") for name in names)
     return Piece(first, last, n_entries, file, name, end)
+
+
+def _links_out(file: Any, name: str) -> bool:
+    """Return whether a name in a file leads to another file."""
+    h5py = import_optional("h5py", "hdf5", "An HDF5 file")
+    parts = name.strip("/").split("/")
+    for n in range(1, len(parts) + 1):
+        if isinstance(file.get("/".join(parts[:n]), getlink=True), h5py.ExternalLink):
+            return True
+    found = file.get(name)  # soft links may lead to external ones
+    return found is not None and found.file.filename != file.filename
 
 
 def _check_holds(path: str, dataset: Any, piece: Piece) -> None:
