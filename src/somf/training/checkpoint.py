@@ -116,7 +116,7 @@ class CheckpointManager:
         is_other = self.path.exists() and not self.path.is_file()
         if not self.path.parent.is_dir() or is_other:
             raise ParameterError(
-                "checkpoint", "be a file in a folder that exists", os.fspath(request.path)
+                "checkpoint", "be a regular file in a folder that exists", os.fspath(request.path)
             )
         self.epoch_hash = EpochHash(communicator)
         self._n_samples, self._time, self._cost = 0, perf_counter(), 0.0
