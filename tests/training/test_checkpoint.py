@@ -78,7 +78,9 @@ def test_a_full_disk_at_the_beginning_is_reported_at_once(toy, tmp_path, monkeyp
 
 @pytest.mark.parametrize("path", ["missing/c", "."])
 def test_a_place_that_cannot_be_written_to_is_reported_at_once(toy, tmp_path, path):
-    with pytest.raises(ValueError, match="checkpoint must be a regular file in a folder that exists"):
+    with pytest.raises(
+        ValueError, match="checkpoint must be a regular file in a folder that exists"
+    ):
         DictionaryLearning(4, checkpoint=tmp_path / path).fit(toy)
 
 
