@@ -7,11 +7,13 @@ from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.team import (
+    TASK_SIZE,
     dismiss,
     new_team,
     publish,
     set_done,
     take_over,
+    task,
     wait_for_step,
 )
 from somf.kernels.cpu.threads import threads
@@ -32,29 +34,30 @@ def take_sum(member, values, sums):
 
 
 @inner
-def do_share(member, kind, values, sums):
-    if kind[0] == 0:
+def do_share(member, team, values, sums):
+    if task(team)[0] == 0:
         add_what_others_have(member, values, sums)
     else:
         take_sum(member, values, sums)
 
 
 @inner
-def do_steps(member, team, n_steps, delay, kind, values, sums):
+def do_steps(member, team, n_steps, delay, values, sums):
     if member > 0:
         step = wait_for_step(team, member, 0)
         while step > 0:
-            do_share(member, kind, values, sums)
+            do_share(member, team, values, sums)
             set_done(team, member, step)
             step = wait_for_step(team, member, step)
         return
+    description = np.zeros(TASK_SIZE)
     for n in range(n_steps):
         for i in range(delay):
             sums[0, i % 8 + 8] += 1.0
-        kind[0] = n % 2
-        step = publish(team)
+        description[0] = n % 2
+        step = publish(team, description)
         while member >= 0:
-            do_share(member, kind, values, sums)
+            do_share(member, team, values, sums)
             set_done(team, member, step)
             member = take_over(team, step)
         member = 0
@@ -62,15 +65,15 @@ def do_steps(member, team, n_steps, delay, kind, values, sums):
 
 
 @region
-def run_team(launcher, size, n_steps, delay, kind, values, sums):
-    in_parallel(do_steps, launcher, size, new_team(size), n_steps, delay, kind, values, sums)
+def run_team(launcher, size, n_steps, delay, values, sums):
+    in_parallel(do_steps, launcher, size, new_team(size), n_steps, delay, values, sums)
 
 
 def values_after(n_threads, size, n_steps, delay=0):
     """Return what members have after steps in which each needs the results of all others."""
-    kind, values, sums = np.zeros(1, np.int64), np.zeros((size, 16)), np.zeros((size, 16))
+    values, sums = np.zeros((size, 16)), np.zeros((size, 16))
     with threads(n_threads):
-        run_team(n_threads, size, n_steps, delay, kind, values, sums)
+        run_team(n_threads, size, n_steps, delay, values, sums)
     return values[:, 0]
 
 

@@ -2,9 +2,9 @@
 
 Atoms are projected one after the other, and a projection couples all rows by one number, the
 multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So a team of
-threads shares the rows of a panel of atoms, and does many short steps: it reads the panel, then for
-each atom finishes the one before, given its θ, sets the point to project, and sums up what θ
-depends on, a few times; at last it writes the panel.
+threads shares the rows, and does many short steps: for each atom it finishes the one before, given
+its θ, sets the point to project, and then collects what θ depends on. Atoms are read and written in
+panels, in which each of them is contiguous.
 """
 
 import math
@@ -19,11 +19,13 @@ from somf.kernels.cpu.multiplier import (
     ESTIMATE,
     L1,
     L2,
+    MOST_NEAR,
     NO_ROUND,
-    SUMS_STRIDE,
     Search,
+    collect_near,
     estimate,
     improve_search,
+    search_near,
     start_search,
     sums_above,
 )
@@ -31,11 +33,14 @@ from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.team import (
+    TASK_SIZE,
     dismiss,
     new_team,
     publish,
+    reports,
     set_done,
     take_over,
+    task,
     wait_for_step,
 )
 from somf.kernels.cpu.threads import threads_for
@@ -46,7 +51,8 @@ ATOMS_PER_PANEL = 16
 """Atoms of a panel: a multiple of the tile of BLAS."""
 
 FEW_ROWS = 2048
-"""Rows of a thread up to which a panel has twice as many atoms: they still fit the cache."""
+"""Rows of a thread up to which a panel has twice as many atoms, which still fit the cache, and up
+to which it takes less time to collect entries near θ than to meet again."""
 
 WORK_PER_ENTRY = 500.0
 """Operations per entry of an atom, roughly, that decide on threads. They meet for every atom."""
@@ -60,24 +66,23 @@ ROWS_PER_TILE = 64
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
 
-READ, POINT, SUM, WRITE = range(4)
+POINT, COLLECT, SUM, END = range(4)
 """The kinds of steps."""
 
-KIND, ATOM, BEFORE, RADIUS, CUT, SCALE, THETA = range(7)
+KIND, ATOM, BEFORE, RADIUS, CUT, SCALE, THETA = range(TASK_SIZE)
 """What a step is, as numbers: its kind, the atom and its ball, the atom before and its projection,
 and the θ whose sums are wanted."""
 
 
-class Panel(NamedTuple):
-    """Some atoms, and how the threads of a team share their rows.
+class Pass(NamedTuple):
+    """A pass over all atoms, and how the threads of a team share the rows.
 
     Attributes
     ----------
     D, B : ndarray of shape (p, k)
-    C_J : ndarray of shape (m, k)
-        The rows of C of the atoms of this panel, J.
-    first : int
-        The first of them.
+    C : ndarray of shape (k, k)
+    usable : ndarray of bool of shape (k,)
+        Whether the atom is updated; the others stay.
     pieces, edges : ndarray
         See `Shares`.
     columns : ndarray of shape (n_threads + 1,)
@@ -85,20 +90,19 @@ class Panel(NamedTuple):
     mu : float
     positive : bool
     atoms : ndarray of shape (m, q)
-        D_Jᵀ.
+        D_Jᵀ for the atoms J of a panel.
     moved : ndarray of shape (m, q)
         (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and the new
-        atom minus the old one after it.
-    sums : ndarray of shape (n_threads, SUMS_STRIDE)
-    step : ndarray of shape (7,)
-        What the present step is.
-    team : ndarray of int
+        atom minus the old one after it. Zero for atoms that stay.
+    near : ndarray of shape (n_threads, MOST_NEAR + 1)
+        Entries of the point near an estimate of θ.
+    team : ndarray
     """
 
     D: Array
     B: Array
-    C_J: Array
-    first: int
+    C: Array
+    usable: Array
     pieces: Ints
     edges: Ints
     columns: Ints
@@ -106,9 +110,8 @@ class Panel(NamedTuple):
     positive: bool
     atoms: Array
     moved: Array
-    sums: Array
-    step: Array
-    team: Ints
+    near: Array
+    team: Array
 
 
 def update_panel(
@@ -173,133 +176,133 @@ def _update(
     atoms: Array,
     moved: Array,
 ) -> None:
-    """Do the Gauss–Seidel pass, one panel after the other; `atoms` and `moved` are buffers."""
-    k, width, n_threads = len(C), len(atoms), len(edges) - 1
-    columns, sums = _columns(pieces, edges), np.zeros((n_threads, SUMS_STRIDE))
-    for first in range(0, k, width):
-        panel = Panel(
-            D,
-            B,
-            np.ascontiguousarray(C[first : min(first + width, k)]),
-            first,
-            pieces,
-            edges,
-            columns,
-            mu,
-            positive,
-            atoms,
-            moved,
-            sums,
-            np.zeros(SUMS_STRIDE),
-            new_team(n_threads),
-        )
-        in_parallel(_update_panel, launcher, n_threads, panel, usable, budget)
+    """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
+    n_threads, columns = len(edges) - 1, _columns(pieces, edges)
+    near, team = np.empty((n_threads, MOST_NEAR + 1), D.dtype), new_team(n_threads)
+    work = Pass(D, B, C, usable, pieces, edges, columns, mu, positive, atoms, moved, near, team)
+    in_parallel(_take_part, launcher, n_threads, work, budget)
 
 
 @inner
-def _update_panel(member: int, panel: Panel, usable: Array, budget: Array) -> None:
-    """Update the atoms of a panel, as its leader or as one that follows."""
+def _take_part(member: int, work: Pass, budget: Array) -> None:
+    """Update all atoms, as the leader of a team or as one that follows."""
     if member == 0:
-        _lead(panel, usable, budget)
+        _lead(work, budget)
     else:
-        _follow(member, panel)
+        _follow(member, work)
 
 
 @inner
-def _follow(member: int, panel: Panel) -> None:
-    step = wait_for_step(panel.team, member, 0)
+def _follow(member: int, work: Pass) -> None:
+    step = wait_for_step(work.team, member, 0)
     while step > 0:
-        _do_share(member, panel)
-        set_done(panel.team, member, step)
-        step = wait_for_step(panel.team, member, step)
+        _do_share(member, work)
+        set_done(work.team, member, step)
+        step = wait_for_step(work.team, member, step)
 
 
 @inner
-def _lead(panel: Panel, usable: Array, budget: Array) -> None:
-    panel.step[KIND], panel.step[ATOM], panel.step[BEFORE] = READ, -1, -1
-    search = Search(0.0, NO_ROUND, 0, True)
+def _lead(work: Pass, budget: Array) -> None:
+    step, search = np.zeros(TASK_SIZE), Search(0.0, NO_ROUND, 0, True)
+    step[ATOM], step[BEFORE] = -1, -1
+    _choose_atom(work, step, budget)
     while True:
-        number, member = publish(panel.team), 0
+        number, member = publish(work.team, step), 0
         while member >= 0:
-            _do_share(member, panel)
-            set_done(panel.team, member, number)
-            member = take_over(panel.team, number)
-        if panel.step[KIND] == WRITE:
+            _do_share(member, work)
+            set_done(work.team, member, number)
+            member = take_over(work.team, number)
+        if step[KIND] == END:
             break
-        search = _next_search(search, panel)
+        search = _next_search(search, work, step)
         if search.is_over:
-            _choose_atom(panel, usable, budget)
+            _choose_atom(work, step, budget)
         else:
-            panel.step[KIND], panel.step[THETA] = SUM, search.theta
-    dismiss(panel.team)
+            step[THETA] = search.theta
+    dismiss(work.team)
 
 
 @inner
-def _next_search(search: Search, panel: Panel) -> Search:
+def _next_search(search: Search, work: Pass, step: Array) -> Search:
     """Begin or go on to search for θ after a step; set the projection when it is found."""
-    step, mu = panel.step, panel.mu
-    if step[KIND] == READ:
-        return search
-    if step[KIND] == POINT:
-        search, step[SCALE] = start_search(panel.sums, step[RADIUS], mu)
+    of_members, radius, mu, kind = reports(work.team), step[RADIUS], work.mu, step[KIND]
+    step[KIND] = SUM
+    if kind == POINT:
+        search, step[SCALE] = start_search(of_members, radius, mu)
+        if work.columns[1] <= FEW_ROWS and search.theta > 0:
+            step[KIND] = COLLECT
+    elif kind == COLLECT:
+        search = search_near(search, of_members, work.near, radius, mu)
     else:
-        search = improve_search(search, panel.sums, step[RADIUS], mu)
+        search = improve_search(search, of_members, radius, mu)
+    if kind != POINT:
         step[SCALE] = 1.0 / (1.0 + 2.0 * search.theta * (1.0 - mu))
     step[CUT], step[BEFORE] = search.theta * mu, step[ATOM]
     return search
 
 
 @inner
-def _choose_atom(panel: Panel, usable: Array, budget: Array) -> None:
-    """Go on to the next atom that is updated, or to the end of the panel."""
-    j, m = int(panel.step[ATOM]) + 1, len(panel.C_J)
-    while j < m and not usable[panel.first + j]:
-        panel.moved[j] = 0
+def _choose_atom(work: Pass, step: Array, budget: Array) -> None:
+    """Go on to the next atom that is updated, or to the end."""
+    j, k = int(step[ATOM]) + 1, len(work.C)
+    while j < k and not work.usable[j]:
         j += 1
-    panel.step[KIND], panel.step[ATOM] = (POINT if j < m else WRITE), j
-    if j < m:
-        panel.step[RADIUS] = budget[panel.first + j]
+    step[KIND], step[ATOM] = (POINT if j < k else END), j
+    if j < k:
+        step[RADIUS] = budget[j]
 
 
 @inner
-def _do_share(t: int, panel: Panel) -> None:
+def _do_share(t: int, work: Pass) -> None:
     """Do the share of a thread in a step."""
-    step, start, stop = panel.step, panel.columns[t], panel.columns[t + 1]
+    step, report = task(work.team), reports(work.team)[t]
     kind, j, before = int(step[KIND]), int(step[ATOM]), int(step[BEFORE])
-    if kind == READ:
-        for n in range(panel.edges[t], panel.edges[t + 1]):
-            _read_panel(panel, panel.pieces[n])
-    elif kind == POINT:
-        _next_atom(t, panel, before, j)
-    elif kind == SUM:
-        count, l1, l2 = sums_above(panel.moved[j, start:stop], step[THETA] * panel.mu)
-        panel.sums[t, COUNT], panel.sums[t, L1], panel.sums[t, L2] = count, l1, l2
-    else:
-        if before >= 0:
-            atom, moved = panel.atoms[before, start:stop], panel.moved[before, start:stop]
-            _finish(atom, moved, step[CUT], step[SCALE])
-        for n in range(panel.edges[t], panel.edges[t + 1]):
-            _write_panel(panel, panel.pieces[n])
+    width = len(work.atoms)
+    if kind in (COLLECT, SUM):
+        u = work.moved[j % width, work.columns[t] : work.columns[t + 1]]
+        if kind == COLLECT:
+            collect_near(u, step[THETA] * work.mu, report, work.near[t])
+        else:
+            report[COUNT], report[L1], report[L2] = sums_above(u, step[THETA] * work.mu)
+        return
+    is_new_panel = before < 0 or kind == END or j // width != before // width
+    if is_new_panel:
+        _change_panel(t, work, before, j, step[CUT], step[SCALE])
+    if kind == POINT:
+        finished = -1 if is_new_panel else before % width
+        _next_atom(t, work, finished, j, step, report)
 
 
 @inner
-def _next_atom(t: int, panel: Panel, before: int, j: int) -> None:
-    """Finish the atom before, if there is one, and set the point to project of atom j."""
-    start, stop, step = panel.columns[t], panel.columns[t + 1], panel.step
+def _change_panel(t: int, work: Pass, before: int, j: int, cut: float, scale: float) -> None:
+    """Finish the atom before and write its panel, if there is one; read that of atom j."""
+    width, k = len(work.atoms), len(work.C)
+    if before >= 0:
+        start, stop, n = work.columns[t], work.columns[t + 1], before % width
+        _finish(work.atoms[n, start:stop], work.moved[n, start:stop], cut, scale)
+    for n in range(work.edges[t], work.edges[t + 1]):
+        if before >= 0:
+            _write_panel(work, before - before % width, work.pieces[n])
+        if j < k:
+            _read_panel(work, j - j % width, work.pieces[n])
+
+
+@inner
+def _next_atom(t: int, work: Pass, before: int, j: int, step: Array, report: Array) -> None:
+    """Finish the atom before in the panel, if there is one, and set the point to project of j."""
+    start, stop = work.columns[t], work.columns[t + 1]
     l1, l2 = 0.0, 0.0
     for at in range(start, stop, TILE):
         end = min(at + TILE, stop)
         if before >= 0:
-            atom, moved = panel.atoms[before, at:end], panel.moved[before, at:end]
+            atom, moved = work.atoms[before, at:end], work.moved[before, at:end]
             _finish(atom, moved, step[CUT], step[SCALE])
-        norms = _set_point(
-            panel.atoms, panel.moved, at, end, panel.C_J, panel.first, j, panel.positive
-        )
+        norms = _set_point(work, j, at, end)
         l1, l2 = l1 + norms[0], l2 + norms[1]
-    part = panel.moved[j, start : min(start + TILE, stop)]
-    share = len(part) / panel.columns[len(panel.columns) - 1]
-    panel.sums[t, L1], panel.sums[t, L2] = l1, l2
-    panel.sums[t, ESTIMATE] = estimate(part, step[RADIUS] * share, panel.mu)
+    part = work.moved[j % len(work.moved), start : min(start + TILE, stop)]
+    share = len(part) / work.columns[len(work.columns) - 1]
+    report[L1], report[L2] = l1, l2
+    report[ESTIMATE], report[COUNT] = estimate(part, step[RADIUS] * share, work.mu)
 
 
 @inner
@@ -314,41 +317,35 @@ def _columns(pieces: Ints, edges: Ints) -> Ints:
 
 
 @inner
-def _read_panel(panel: Panel, piece: Ints) -> None:
+def _read_panel(work: Pass, first: int, piece: Ints) -> None:
     """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
-    m, n_rows = len(panel.C_J), piece[1] - piece[0]
-    D_rows, B_rows = panel.D[piece[0] : piece[1]], panel.B[piece[0] : piece[1]]
-    product = np.empty((n_rows, m), panel.D.dtype)
-    add_product(D_rows, False, np.ascontiguousarray(panel.C_J.T), 0.0, product)
+    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
+    D_rows, B_rows = work.D[piece[0] : piece[1]], work.B[piece[0] : piece[1]]
+    product = np.empty((n_rows, m), work.D.dtype)
+    C_J = np.ascontiguousarray(work.C[first : first + m].T)
+    add_product(D_rows, False, C_J, 0.0, product)
+    for start in range(0, n_rows, ROWS_PER_TILE):
+        for j in range(m):
+            is_usable = work.usable[first + j]
+            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
+                residual = B_rows[row, first + j] - product[row, j]
+                work.atoms[j, piece[2] + row] = D_rows[row, first + j]
+                work.moved[j, piece[2] + row] = residual if is_usable else 0
+
+
+@inner
+def _write_panel(work: Pass, first: int, piece: Ints) -> None:
+    """Set D_J to `atoms` transposed on some rows."""
+    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
     for start in range(0, n_rows, ROWS_PER_TILE):
         for j in range(m):
             for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
-                panel.atoms[j, piece[2] + row] = D_rows[row, panel.first + j]
-                panel.moved[j, piece[2] + row] = B_rows[row, panel.first + j] - product[row, j]
+                work.D[piece[0] + row, first + j] = work.atoms[j, piece[2] + row]
 
 
 @inner
-def _write_panel(panel: Panel, piece: Ints) -> None:
-    """Set D_J to `atoms` transposed on some rows."""
-    n_rows = piece[1] - piece[0]
-    for start in range(0, n_rows, ROWS_PER_TILE):
-        for j in range(len(panel.C_J)):
-            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
-                panel.D[piece[0] + row, panel.first + j] = panel.atoms[j, piece[2] + row]
-
-
-@inner
-def _set_point(
-    atoms: Array,
-    moved: Array,
-    start: int,
-    stop: int,
-    C_J: Array,
-    first: int,
-    j: int,
-    positive: bool,
-) -> tuple[float, float]:
-    """Set row j of `moved` to u = d + (b − D c) / Cⱼⱼ, made non-negative if it must be.
+def _set_point(work: Pass, j: int, start: int, stop: int) -> tuple[float, float]:
+    """Set the row of atom j in `moved` to u = d + (b − D c) / Cⱼⱼ, non-negative if it must be.
 
     This is done from column `start` to `stop`.
 
@@ -357,14 +354,16 @@ def _set_point(
     l1, l2 : float
         Σ|u| and Σu² of these columns.
     """
-    u, atom, scale = moved[j, start:stop], atoms[j, start:stop], 1 / C_J[j, first + j]
-    for i in range(j):
-        coupling = C_J[i, first + j]
-        if coupling != 0:
-            row = moved[i, start:stop]
+    n_row = j % len(work.moved)
+    u, atom = work.moved[n_row, start:stop], work.atoms[n_row, start:stop]
+    scale, first = 1 / work.C[j, j], j - n_row
+    for i in range(n_row):
+        coupling = work.C[j, first + i]
+        if coupling != 0 and work.usable[first + i]:
+            row = work.moved[i, start:stop]
             for n in range(len(u)):
                 u[n] -= coupling * row[n]
-    smallest = u.dtype.type(0.0 if positive else -np.inf)
+    smallest = u.dtype.type(0.0 if work.positive else -np.inf)
     l1, l2 = u.dtype.type(0), u.dtype.type(0)
     for n in range(len(u)):
         entry = max(atom[n] + u[n] * scale, smallest)

@@ -12,6 +12,7 @@ from llvmlite import ir
 from numba import prange, types
 from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from somf.kernels.cpu.jit import ONLY_PRANGE, jit
 
@@ -89,7 +90,12 @@ def in_parallel(
 
     def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
         _, launcher, count, packed = values
-        memory, failed = _store(builder, cgutils.unpack_tuple(builder, packed))
+        owned = cgutils.unpack_tuple(builder, packed)
+        borrowed = [
+            _borrowed(context, builder, kind, value)
+            for kind, value in zip(arguments, owned, strict=True)
+        ]
+        memory, failed = _store(builder, borrowed)
         function = _body_function(context, builder.module, body, call, memory.type.pointee)
         address = builder.ptrtoint(memory, INTEGER)
         is_serial = builder.icmp_signed("==", launcher, INTEGER(SERIAL))
@@ -108,6 +114,25 @@ def in_parallel(
         return context.get_dummy_value()
 
     return types.void(body, types.intp, types.intp, types.StarArgTuple(arguments)), generate
+
+
+def _borrowed(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """Return an argument without the counters of references that its arrays have.
+
+    The calling function holds the arrays as long as the loop runs. Each slice of an array would
+    count itself in and out, and threads would wait for each other at every count.
+    """
+    if isinstance(kind, types.Array):
+        array = make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        array.parent = cgutils.get_null_value(array.parent.type)
+        return array._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        items = zip(kind, cgutils.unpack_tuple(builder, value), strict=True)
+        return context.make_tuple(
+            builder, kind, [_borrowed(context, builder, *item) for item in items]
+        )
+    return value
 
 
 def _store(builder: Any, values: list[Any]) -> tuple[Any, Any]:

@@ -9,6 +9,9 @@ they wait for the next step by looking at a number.
 A share of a step is done by the thread that claims it first: its follower, or else the leader.
 So a step ends also if followers come late, have left, or were never started, as with fewer cores
 than threads. Which thread does a share does not change the result.
+
+What a step is and what a member has to report lie beside the words by which threads wait for each
+other: one cache line goes from core to core for each of them, and no second one.
 """
 
 from typing import Any
@@ -19,16 +22,20 @@ from numba import types
 from numba.extending import intrinsic
 
 from somf.kernels.cpu.jit import inner
-from somf.typing import Ints
+from somf.typing import Array
 
 LINE = 16
 """Words of a row of a team: two cache lines, since processors fetch them in pairs."""
 
-CLAIMED, DONE, PRESENT = range(3)
-"""Words of a follower: the last step whose share was claimed, the last one done, and a flag."""
+STEP, TASK = 0, 1
+"""Words of the first row: the number of the step, and where its description begins."""
 
-STEP = 0
-"""The word of the leader: the number of the step."""
+CLAIMED, DONE, PRESENT, REPORT = range(4)
+"""Words of a member's row: the last step whose share was claimed, the last one done, a flag, and
+where its report begins."""
+
+TASK_SIZE, REPORT_SIZE = 7, 5
+"""Numbers of a description and of a report: the rest of a cache line."""
 
 DISMISSED = -1
 """The number of the step after the last."""
@@ -84,19 +91,46 @@ def _replace(typing_context: Any, address: Any, old: Any, new: Any) -> Any:  # n
 
 
 @inner
-def new_team(size: int) -> Ints:
-    """Return a team of some members, of which number 0 leads."""
-    return np.zeros((size, LINE), np.int64)
+def new_team(size: int) -> Array:
+    """Return a team of some members, of which number 0 leads.
+
+    Returns
+    -------
+    team : ndarray of shape (size + 1, LINE)
+        The first row is what the leader publishes, and the next ones belong to the members. Rows
+        begin where cache lines do.
+    """
+    memory = np.zeros((size + 2) * LINE)
+    start = -(memory.ctypes.data // BYTES) % LINE
+    return memory[start : start + (size + 1) * LINE].reshape((size + 1, LINE))
 
 
 @inner
-def _word(team: Ints, member: int, n: int) -> int:
-    """Return the address of a word."""
-    return team.ctypes.data + BYTES * (LINE * member + n)
+def _board(team: Array) -> int:
+    """Return the address of the number of the step."""
+    return team.ctypes.data + BYTES * STEP
 
 
 @inner
-def _claim(team: Ints, member: int, step: int) -> bool:
+def _word(team: Array, member: int, n: int) -> int:
+    """Return the address of a word of a member."""
+    return team.ctypes.data + BYTES * (LINE * (member + 1) + n)
+
+
+@inner
+def task(team: Array) -> Array:
+    """Return the description of the present step, of `TASK_SIZE` numbers."""
+    return team[0, TASK : TASK + TASK_SIZE]
+
+
+@inner
+def reports(team: Array) -> Array:
+    """Return the reports of all members, an array of shape (size, REPORT_SIZE)."""
+    return team[1:, REPORT : REPORT + REPORT_SIZE]
+
+
+@inner
+def _claim(team: Array, member: int, step: int) -> bool:
     """Claim the share of a member in a step; return whether it was still free."""
     address = _word(team, member, CLAIMED)
     last: int = _load(address)
@@ -105,15 +139,24 @@ def _claim(team: Ints, member: int, step: int) -> bool:
 
 
 @inner
-def publish(team: Ints) -> int:
-    """Let the followers begin the next step; return its number. Called by the leader."""
-    step: int = _load(_word(team, 0, STEP)) + 1
-    _store(_word(team, 0, STEP), step)
+def publish(team: Array, description: Array) -> int:
+    """Let the followers begin the next step; return its number. Called by the leader.
+
+    Parameters
+    ----------
+    team : ndarray
+    description : ndarray of shape (TASK_SIZE,)
+        What the step is.
+    """
+    step: int = _load(_board(team)) + 1
+    for n in range(TASK_SIZE):
+        team[0, TASK + n] = description[n]
+    _store(_board(team), step)
     return step
 
 
 @inner
-def take_over(team: Ints, step: int) -> int:
+def take_over(team: Array, step: int) -> int:
     """Wait until all shares of a step are done. Called by the leader, after its own share.
 
     Returns
@@ -124,7 +167,7 @@ def take_over(team: Ints, step: int) -> int:
     is_busy = True
     while is_busy:
         is_busy = False
-        for member in range(1, len(team)):
+        for member in range(1, len(team) - 1):
             if _load(_word(team, member, DONE)) < step:
                 is_busy = True
                 if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
@@ -133,7 +176,7 @@ def take_over(team: Ints, step: int) -> int:
 
 
 @inner
-def wait_for_step(team: Ints, member: int, last: int) -> int:
+def wait_for_step(team: Array, member: int, last: int) -> int:
     """Wait for a share to do. Called by a follower.
 
     Parameters
@@ -150,7 +193,7 @@ def wait_for_step(team: Ints, member: int, last: int) -> int:
     """
     _store(_word(team, member, PRESENT), 1)
     for _ in range(PATIENCE):
-        step: int = _load(_word(team, 0, STEP))
+        step: int = _load(_board(team))
         if step == DISMISSED:
             return 0
         if step > last:
@@ -162,13 +205,13 @@ def wait_for_step(team: Ints, member: int, last: int) -> int:
 
 
 @inner
-def set_done(team: Ints, member: int, step: int) -> None:
+def set_done(team: Array, member: int, step: int) -> None:
     """Tell the leader that a share is done."""
     if member > 0:
         _store(_word(team, member, DONE), step)
 
 
 @inner
-def dismiss(team: Ints) -> None:
+def dismiss(team: Array) -> None:
     """End the team: followers return."""
-    _store(_word(team, 0, STEP), DISMISSED)
+    _store(_board(team), DISMISSED)
