@@ -7,7 +7,6 @@ from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.team import (
-    TASK_SIZE,
     dismiss,
     new_team,
     publish,
@@ -50,12 +49,11 @@ def do_steps(member, team, n_steps, delay, values, sums):
             set_done(team, member, step)
             step = wait_for_step(team, member, step)
         return
-    description = np.zeros(TASK_SIZE)
     for n in range(n_steps):
         for i in range(delay):
             sums[0, i % 8 + 8] += 1.0
-        description[0] = n % 2
-        step = publish(team, description)
+        task(team)[0] = n % 2
+        step = publish(team)
         while member >= 0:
             do_share(member, team, values, sums)
             set_done(team, member, step)

@@ -1,10 +1,10 @@
 """The dictionary update in every ball but the ℓ2 ball: sparse, elastic-net, non-negative atoms.
 
 Atoms are projected one after the other, and a projection couples all rows by one number, the
-multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So a team of
-threads shares the rows, and does many short steps: for each atom it finishes the one before, given
-its θ, sets the point to project, and then collects what θ depends on. Atoms are read and written in
-panels, in which each of them is contiguous.
+multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So threads
+share the rows. They read some atoms into a panel, in which each atom is contiguous. Then they are a
+team, which does many short steps: for each atom it finishes the one before, given its θ, sets the
+point to project, and collects what θ depends on.
 """
 
 import math
@@ -33,11 +33,11 @@ from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.team import (
-    TASK_SIZE,
     dismiss,
     new_team,
     publish,
     reports,
+    reset,
     set_done,
     take_over,
     task,
@@ -66,12 +66,15 @@ ROWS_PER_TILE = 64
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
 
-POINT, COLLECT, SUM, END = range(4)
+POINT, COLLECT, SUM = range(3)
 """The kinds of steps."""
 
-KIND, ATOM, BEFORE, RADIUS, CUT, SCALE, THETA = range(TASK_SIZE)
+KIND, ATOM, BEFORE, RADIUS, CUT, SCALE, THETA = range(7)
 """What a step is, as numbers: its kind, the atom and its ball, the atom before and its projection,
 and the θ whose sums are wanted."""
+
+NO_ATOM = -1
+"""The atom before the first of a panel."""
 
 
 class Pass(NamedTuple):
@@ -180,14 +183,43 @@ def _update(
     n_threads, columns = len(edges) - 1, _columns(pieces, edges)
     near, team = np.empty((n_threads, MOST_NEAR + 1), D.dtype), new_team(n_threads)
     work = Pass(D, B, C, usable, pieces, edges, columns, mu, positive, atoms, moved, near, team)
-    in_parallel(_take_part, launcher, n_threads, work, budget)
+    k, width = len(C), len(atoms)
+    task(team)[BEFORE] = NO_ATOM
+    for first in range(0, k, width):
+        in_parallel(_change_panel, launcher, n_threads, work, first - width, first)
+        reset(team)
+        in_parallel(_take_part, launcher, n_threads, work, first, budget)
+    in_parallel(_change_panel, launcher, n_threads, work, k - 1 - (k - 1) % width, k)
 
 
 @inner
-def _take_part(member: int, work: Pass, budget: Array) -> None:
-    """Update all atoms, as the leader of a team or as one that follows."""
+def _change_panel(t: int, work: Pass, old: int, new: int) -> None:
+    """Finish the last atom of a panel, write the panel, and read the next, on a thread's rows.
+
+    Parameters
+    ----------
+    t : int
+    work : Pass
+    old, new : int
+        The first atoms of both panels; below 0 or beyond the last atom if there is no such panel.
+    """
+    step, start, stop = task(work.team), work.columns[t], work.columns[t + 1]
+    if step[BEFORE] != NO_ATOM:
+        n = int(step[BEFORE]) % len(work.atoms)
+        atom, moved = work.atoms[n, start:stop], work.moved[n, start:stop]
+        _finish(atom, moved, step[CUT], step[SCALE])
+    for n in range(work.edges[t], work.edges[t + 1]):
+        if old >= 0:
+            _write_panel(work, old, work.pieces[n])
+        if new < len(work.C):
+            _read_panel(work, new, work.pieces[n])
+
+
+@inner
+def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
+    """Update the atoms of a panel, as the leader of a team or as one that follows."""
     if member == 0:
-        _lead(work, budget)
+        _lead(work, first, budget)
     else:
         _follow(member, work)
 
@@ -202,23 +234,20 @@ def _follow(member: int, work: Pass) -> None:
 
 
 @inner
-def _lead(work: Pass, budget: Array) -> None:
-    step, search = np.zeros(TASK_SIZE), Search(0.0, NO_ROUND, 0, True)
-    step[ATOM], step[BEFORE] = -1, -1
-    _choose_atom(work, step, budget)
+def _lead(work: Pass, first: int, budget: Array) -> None:
+    step, search = task(work.team), Search(0.0, NO_ROUND, 0, True)
+    step[ATOM], step[BEFORE] = first - 1, NO_ATOM
+    last = min(first + len(work.atoms), len(work.C)) - 1
     while True:
-        number, member = publish(work.team, step), 0
+        if search.is_over and not _choose_atom(work, last, step, budget):
+            break
+        step[THETA] = search.theta
+        number, member = publish(work.team), 0
         while member >= 0:
             _do_share(member, work)
             set_done(work.team, member, number)
             member = take_over(work.team, number)
-        if step[KIND] == END:
-            break
         search = _next_search(search, work, step)
-        if search.is_over:
-            _choose_atom(work, step, budget)
-        else:
-            step[THETA] = search.theta
     dismiss(work.team)
 
 
@@ -242,64 +271,45 @@ def _next_search(search: Search, work: Pass, step: Array) -> Search:
 
 
 @inner
-def _choose_atom(work: Pass, step: Array, budget: Array) -> None:
-    """Go on to the next atom that is updated, or to the end."""
-    j, k = int(step[ATOM]) + 1, len(work.C)
-    while j < k and not work.usable[j]:
+def _choose_atom(work: Pass, last: int, step: Array, budget: Array) -> bool:
+    """Go on to the next atom that is updated; return False after the last."""
+    j = int(step[ATOM]) + 1
+    while j <= last and not work.usable[j]:
         j += 1
-    step[KIND], step[ATOM] = (POINT if j < k else END), j
-    if j < k:
+    step[KIND], step[ATOM] = POINT, j
+    if j <= last:
         step[RADIUS] = budget[j]
+    return j <= last
 
 
 @inner
 def _do_share(t: int, work: Pass) -> None:
     """Do the share of a thread in a step."""
     step, report = task(work.team), reports(work.team)[t]
-    kind, j, before = int(step[KIND]), int(step[ATOM]), int(step[BEFORE])
-    width = len(work.atoms)
-    if kind in (COLLECT, SUM):
-        u = work.moved[j % width, work.columns[t] : work.columns[t + 1]]
-        if kind == COLLECT:
-            collect_near(u, step[THETA] * work.mu, report, work.near[t])
-        else:
-            report[COUNT], report[L1], report[L2] = sums_above(u, step[THETA] * work.mu)
-        return
-    is_new_panel = before < 0 or kind == END or j // width != before // width
-    if is_new_panel:
-        _change_panel(t, work, before, j, step[CUT], step[SCALE])
+    kind, j = int(step[KIND]), int(step[ATOM]) % len(work.atoms)
+    u = work.moved[j, work.columns[t] : work.columns[t + 1]]
     if kind == POINT:
-        finished = -1 if is_new_panel else before % width
-        _next_atom(t, work, finished, j, step, report)
+        _next_atom(t, work, step, report)
+    elif kind == COLLECT:
+        collect_near(u, step[THETA] * work.mu, report, work.near[t])
+    else:
+        report[COUNT], report[L1], report[L2] = sums_above(u, step[THETA] * work.mu)
 
 
 @inner
-def _change_panel(t: int, work: Pass, before: int, j: int, cut: float, scale: float) -> None:
-    """Finish the atom before and write its panel, if there is one; read that of atom j."""
-    width, k = len(work.atoms), len(work.C)
-    if before >= 0:
-        start, stop, n = work.columns[t], work.columns[t + 1], before % width
-        _finish(work.atoms[n, start:stop], work.moved[n, start:stop], cut, scale)
-    for n in range(work.edges[t], work.edges[t + 1]):
-        if before >= 0:
-            _write_panel(work, before - before % width, work.pieces[n])
-        if j < k:
-            _read_panel(work, j - j % width, work.pieces[n])
-
-
-@inner
-def _next_atom(t: int, work: Pass, before: int, j: int, step: Array, report: Array) -> None:
-    """Finish the atom before in the panel, if there is one, and set the point to project of j."""
-    start, stop = work.columns[t], work.columns[t + 1]
+def _next_atom(t: int, work: Pass, step: Array, report: Array) -> None:
+    """Finish the atom before in the panel, if there is one, and set the point to project."""
+    start, stop, width = work.columns[t], work.columns[t + 1], len(work.atoms)
+    j, before = int(step[ATOM]), int(step[BEFORE])
     l1, l2 = 0.0, 0.0
     for at in range(start, stop, TILE):
         end = min(at + TILE, stop)
-        if before >= 0:
-            atom, moved = work.atoms[before, at:end], work.moved[before, at:end]
-            _finish(atom, moved, step[CUT], step[SCALE])
+        if before != NO_ATOM:
+            n = before % width
+            _finish(work.atoms[n, at:end], work.moved[n, at:end], step[CUT], step[SCALE])
         norms = _set_point(work, j, at, end)
         l1, l2 = l1 + norms[0], l2 + norms[1]
-    part = work.moved[j % len(work.moved), start : min(start + TILE, stop)]
+    part = work.moved[j % width, start : min(start + TILE, stop)]
     share = len(part) / work.columns[len(work.columns) - 1]
     report[L1], report[L2] = l1, l2
     report[ESTIMATE], report[COUNT] = estimate(part, step[RADIUS] * share, work.mu)

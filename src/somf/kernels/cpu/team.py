@@ -10,8 +10,9 @@ A share of a step is done by the thread that claims it first: its follower, or e
 So a step ends also if followers come late, have left, or were never started, as with fewer cores
 than threads. Which thread does a share does not change the result.
 
-What a step is and what a member has to report lie beside the words by which threads wait for each
-other: one cache line goes from core to core for each of them, and no second one.
+What a step is and what a member has to report do not lie beside the words by which threads wait for
+each other. A thread that writes several numbers to a cache line which others keep reading has to
+fetch it back for each of them: with both in one line, a step took ten times as long.
 """
 
 from typing import Any
@@ -27,15 +28,11 @@ from somf.typing import Array
 LINE = 16
 """Words of a row of a team: two cache lines, since processors fetch them in pairs."""
 
-STEP, TASK = 0, 1
-"""Words of the first row: the number of the step, and where its description begins."""
+CLAIMED, DONE, PRESENT = range(3)
+"""Words of a member: the last step whose share was claimed, the last one done, and a flag."""
 
-CLAIMED, DONE, PRESENT, REPORT = range(4)
-"""Words of a member's row: the last step whose share was claimed, the last one done, a flag, and
-where its report begins."""
-
-TASK_SIZE, REPORT_SIZE = 7, 5
-"""Numbers of a description and of a report: the rest of a cache line."""
+STEP = 0
+"""The word of the leader: the number of the step."""
 
 DISMISSED = -1
 """The number of the step after the last."""
@@ -96,37 +93,41 @@ def new_team(size: int) -> Array:
 
     Returns
     -------
-    team : ndarray of shape (size + 1, LINE)
-        The first row is what the leader publishes, and the next ones belong to the members. Rows
+    team : ndarray of shape (2 size + 1, LINE)
+        The words of all members, what the present step is, and the reports of all members. Rows
         begin where cache lines do.
     """
-    memory = np.zeros((size + 2) * LINE)
+    n_rows = 2 * size + 1
+    memory = np.zeros((n_rows + 1) * LINE)
     start = -(memory.ctypes.data // BYTES) % LINE
-    return memory[start : start + (size + 1) * LINE].reshape((size + 1, LINE))
+    return memory[start : start + n_rows * LINE].reshape((n_rows, LINE))
 
 
 @inner
-def _board(team: Array) -> int:
-    """Return the address of the number of the step."""
-    return team.ctypes.data + BYTES * STEP
+def reset(team: Array) -> None:
+    """Let the same threads be a team once more."""
+    for member in range(len(team) // 2):
+        for n in range(LINE):
+            team[member, n] = 0.0
 
 
 @inner
 def _word(team: Array, member: int, n: int) -> int:
-    """Return the address of a word of a member."""
-    return team.ctypes.data + BYTES * (LINE * (member + 1) + n)
+    """Return the address of a word."""
+    return team.ctypes.data + BYTES * (LINE * member + n)
 
 
 @inner
 def task(team: Array) -> Array:
-    """Return the description of the present step, of `TASK_SIZE` numbers."""
-    return team[0, TASK : TASK + TASK_SIZE]
+    """Return the numbers that say what a step is; the leader sets them before it publishes it."""
+    numbers: Array = team[len(team) // 2]
+    return numbers
 
 
 @inner
 def reports(team: Array) -> Array:
-    """Return the reports of all members, an array of shape (size, REPORT_SIZE)."""
-    return team[1:, REPORT : REPORT + REPORT_SIZE]
+    """Return the numbers that members report, an array of shape (size, LINE)."""
+    return team[len(team) // 2 + 1 :]
 
 
 @inner
@@ -139,19 +140,10 @@ def _claim(team: Array, member: int, step: int) -> bool:
 
 
 @inner
-def publish(team: Array, description: Array) -> int:
-    """Let the followers begin the next step; return its number. Called by the leader.
-
-    Parameters
-    ----------
-    team : ndarray
-    description : ndarray of shape (TASK_SIZE,)
-        What the step is.
-    """
-    step: int = _load(_board(team)) + 1
-    for n in range(TASK_SIZE):
-        team[0, TASK + n] = description[n]
-    _store(_board(team), step)
+def publish(team: Array) -> int:
+    """Let the followers begin the next step; return its number. Called by the leader."""
+    step: int = _load(_word(team, 0, STEP)) + 1
+    _store(_word(team, 0, STEP), step)
     return step
 
 
@@ -167,7 +159,7 @@ def take_over(team: Array, step: int) -> int:
     is_busy = True
     while is_busy:
         is_busy = False
-        for member in range(1, len(team) - 1):
+        for member in range(1, len(team) // 2):
             if _load(_word(team, member, DONE)) < step:
                 is_busy = True
                 if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
@@ -193,7 +185,7 @@ def wait_for_step(team: Array, member: int, last: int) -> int:
     """
     _store(_word(team, member, PRESENT), 1)
     for _ in range(PATIENCE):
-        step: int = _load(_board(team))
+        step: int = _load(_word(team, 0, STEP))
         if step == DISMISSED:
             return 0
         if step > last:
@@ -214,4 +206,4 @@ def set_done(team: Array, member: int, step: int) -> None:
 @inner
 def dismiss(team: Array) -> None:
     """End the team: followers return."""
-    _store(_board(team), DISMISSED)
+    _store(_word(team, 0, STEP), DISMISSED)
