@@ -19,7 +19,6 @@ from somf.kernels.cpu.multiplier import (
     ESTIMATE,
     L1,
     L2,
-    MOST_NEAR,
     NO_ROUND,
     Search,
     collect_near,
@@ -97,7 +96,7 @@ class Pass(NamedTuple):
     moved : ndarray of shape (m, q)
         (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and the new
         atom minus the old one after it. Zero for atoms that stay.
-    near : ndarray of shape (n_threads, MOST_NEAR + 1)
+    near : ndarray of shape (n_threads, FEW_ROWS + 1)
         Entries of the point near an estimate of θ.
     team : ndarray
     """
@@ -181,7 +180,7 @@ def _update(
 ) -> None:
     """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
     n_threads, columns = len(edges) - 1, _columns(pieces, edges)
-    near, team = np.empty((n_threads, MOST_NEAR + 1), D.dtype), new_team(n_threads)
+    near, team = np.empty((n_threads, FEW_ROWS + 1), D.dtype), new_team(n_threads)
     work = Pass(D, B, C, usable, pieces, edges, columns, mu, positive, atoms, moved, near, team)
     k, width = len(C), len(atoms)
     task(team)[BEFORE] = NO_ATOM
@@ -258,7 +257,8 @@ def _next_search(search: Search, work: Pass, step: Array) -> Search:
     step[KIND] = SUM
     if kind == POINT:
         search, step[SCALE] = start_search(of_members, radius, mu)
-        if work.columns[1] <= FEW_ROWS and search.theta > 0:
+        n_threads = len(work.near)
+        if work.columns[n_threads] <= FEW_ROWS * n_threads and search.theta > 0:
             step[KIND] = COLLECT
     elif kind == COLLECT:
         search = search_near(search, of_members, work.near, radius, mu)

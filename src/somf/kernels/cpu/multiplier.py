@@ -21,9 +21,6 @@ an estimate of θ, and how many entries are near it."""
 WINDOW = 0.02
 """Entries are near an estimate of θμ if they differ by less than this, relative to it."""
 
-MOST_NEAR = 256
-"""Entries near the estimate that a thread can collect."""
-
 MOST_ROUNDS = 100
 """Rounds after which θ is as good as rounding lets it be; a handful is usual."""
 
@@ -101,8 +98,8 @@ def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
     cut : float
         θμ for an estimate of θ.
     report : ndarray, overwritten
-    near : ndarray of shape (MOST_NEAR + 1,), overwritten
-        The sizes of the entries. If there are more than `MOST_NEAR`, some are lost.
+    near : ndarray of shape (q + 1,), overwritten
+        The sizes of the entries.
     """
     least, most = u.dtype.type((1 - WINDOW) * cut), u.dtype.type((1 + WINDOW) * cut)
     count, l1, l2 = sums_above(u, most)
@@ -110,7 +107,7 @@ def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
     for n in range(len(u)):
         size = abs(u[n])
         near[n_near] = size
-        n_near += (size > least) & (size <= most) & (n_near < MOST_NEAR)
+        n_near += (size > least) & (size <= most)
     report[COUNT], report[L1], report[L2], report[NEAR] = count, l1, l2, n_near
 
 
@@ -119,10 +116,8 @@ def search_near(search: Search, reports: Array, near: Array, radius: float, mu: 
     """Find θ among the entries that threads have collected, or note that it is not there."""
     guess = search.theta
     count, l1, l2 = _total(reports, COUNT), _total(reports, L1), _total(reports, L2)
-    theta, n_above, is_complete = (1 - WINDOW) * guess, NO_ROUND, True
-    for t in range(len(reports)):
-        is_complete = is_complete and reports[t, NEAR] < MOST_NEAR
-    while is_complete:
+    theta, n_above = (1 - WINDOW) * guess, NO_ROUND
+    while True:
         n, sum_1, sum_2 = count, l1, l2
         for t in range(len(reports)):
             part = sums_above(near[t, : int(reports[t, NEAR])], theta * mu)
@@ -133,8 +128,7 @@ def search_near(search: Search, reports: Array, near: Array, radius: float, mu: 
             return Search(theta, n, 0, True)
         n_above, theta = n, _next_multiplier(sum_1, sum_2, n, radius, mu)
         if abs(theta - guess) > WINDOW * guess:
-            break
-    return Search(theta, NO_ROUND, 0, False)
+            return Search(theta, NO_ROUND, 0, False)
 
 
 @inner
