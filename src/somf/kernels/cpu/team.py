@@ -7,19 +7,21 @@ them. One of them *leads*: it decides what the next step is, and publishes it. T
 they wait for the next step by looking at a number.
 
 A share of a step is done by the thread that claims it first: its follower, or else the leader.
-So a step ends also if followers come late, have left, or were never started, as with fewer cores
-than threads. Which thread does a share does not change the result.
+So a step ends also if followers come late, lose their core, or were never started, as with fewer
+cores than threads. Which thread does a share does not change the result.
 
 What a step is and what a member has to report do not lie beside the words by which threads wait for
 each other. A thread that writes several numbers to a cache line which others keep reading has to
 fetch it back for each of them: with both in one line, a step took ten times as long.
 """
 
+import os
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from somf.kernels.cpu.jit import inner
@@ -37,12 +39,18 @@ STEP = 0
 DISMISSED = -1
 """The number of the step after the last."""
 
-PATIENCE = 2**18
-"""How often a follower looks for a next step before it leaves: less than a millisecond.
+PATIENCE = 2**14
+"""How often a thread looks for what it waits for before it lets others have its core.
 
-The leader has been interrupted then, and others may need the core. There is no instruction between
-two looks that would tell the processor to pause: a virtual machine takes many of them for a reason
-to run another one, and then a step takes ten microseconds instead of two.
+There is no instruction between two looks that would tell the processor to pause: a virtual machine
+takes many of them for a reason to run another one, and then a step takes ten microseconds instead
+of two.
+"""
+
+GRACE = 64
+"""How often the leader looks at all members before it does a share that its follower has not begun.
+
+Such a follower has lost its core to others, perhaps for milliseconds.
 """
 
 WORD = ir.IntType(64)
@@ -85,6 +93,19 @@ def _replace(typing_context: Any, address: Any, old: Any, new: Any) -> Any:  # n
         return builder.extract_value(found, 1)
 
     return types.boolean(types.intp, types.int64, types.int64), generate
+
+
+@intrinsic
+def _yield_core(typing_context: Any) -> Any:  # noqa: ARG001 (types)
+    """Let other threads have the core, if there are any that wait for it."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:  # noqa: ARG001
+        if os.name == "posix":
+            kind = ir.FunctionType(ir.IntType(32), [])
+            builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
 
 
 @inner
@@ -154,16 +175,19 @@ def take_over(team: Array, step: int) -> int:
     Returns
     -------
     member : int
-        −1 if all are done. Otherwise a member that is not there; the leader has its share to do.
+        −1 if all are done. Otherwise a member that is late; the leader has its share to do.
     """
-    is_busy = True
+    n_looks, is_busy = 0, True
     while is_busy:
-        is_busy = False
+        is_busy, n_looks = False, n_looks + 1
         for member in range(1, len(team) // 2):
             if _load(_word(team, member, DONE)) < step:
                 is_busy = True
-                if not _load(_word(team, member, PRESENT)) and _claim(team, member, step):
+                is_late = n_looks > GRACE or not _load(_word(team, member, PRESENT))
+                if is_late and _claim(team, member, step):
                     return member
+        if n_looks % PATIENCE == 0:
+            _yield_core()
     return -1
 
 
@@ -181,10 +205,11 @@ def wait_for_step(team: Array, member: int, last: int) -> int:
     Returns
     -------
     step : int
-        0 if the follower is dismissed, or has waited for too long.
+        0 if the follower is dismissed.
     """
     _store(_word(team, member, PRESENT), 1)
-    for _ in range(PATIENCE):
+    n_looks = 0
+    while True:
         step: int = _load(_word(team, 0, STEP))
         if step == DISMISSED:
             return 0
@@ -192,8 +217,9 @@ def wait_for_step(team: Array, member: int, last: int) -> int:
             if _claim(team, member, step):  # from now on the leader waits
                 return step
             last = step
-    _store(_word(team, member, PRESENT), 0)
-    return 0
+        n_looks += 1
+        if n_looks % PATIENCE == 0:
+            _yield_core()
 
 
 @inner
