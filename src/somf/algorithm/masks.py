@@ -155,6 +155,7 @@ class BlockMasks:
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
+        self._everything = Subset((slice(0, n_features),), (0,), 1.0)  # if there is one block
         self._latest: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
         if n_blocks > 1:
             shuffled = generator(seed, "features").permutation(n_features)
@@ -163,6 +164,8 @@ class BlockMasks:
 
     def draw(self, iteration: int, reduction: float) -> Subset:
         """Return the subset of an iteration at a reduction, the strongest or a weaker one."""
+        if len(self.blocks) == 1:
+            return self._everything
         # Cycle c starts at iteration ⌊c r⌋.
         cycle = int((iteration + 1) / reduction)
         while int(cycle * reduction) > iteration:
@@ -174,8 +177,6 @@ class BlockMasks:
 
     def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        if len(self.blocks) == 1:  # nothing to shuffle, and making a generator is slow
-            return [Subset((self.blocks[0],), (0,), 1.0)]
         order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
         subsets = []
         for part in np.array_split(order, length):
@@ -188,7 +189,6 @@ class BlockMasks:
     def unite(self) -> None:
         """Join all blocks into one, for subsets that are all features from now on."""
         self.blocks = [slice(0, self.blocks[-1].stop)]
-        self._latest = ((0.0, 0), [])
 
 
 def _joined(runs: list[slice]) -> Slices:

@@ -19,7 +19,7 @@ from somf.kernels.cpu.products import MANY_ENTRIES, PER_BLAS_OPERATION
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
-from somf.kernels.protocol import smallest_curvature
+from somf.kernels.protocol import precision, smallest_curvature
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -47,7 +47,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         D,
         B,
         C,
-        smallest_curvature(C),
+        *precision(C.dtype),
         budget,
         pieces,
         edges,
@@ -77,7 +77,8 @@ def _update_in_l2_ball(
     D: Array,
     B: Array,
     C: Array,
-    smallest: float,
+    eps: float,
+    tiny: float,
     budget: Array,
     pieces: Ints,
     edges: Ints,
@@ -92,14 +93,24 @@ def _update_in_l2_ball(
     Writing the atoms of one block and preparing the next block is a single pass over the rows.
     """
     n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
-    usable = np.empty(len(C), np.bool_)
-    for j in range(len(C)):
-        usable[j] = C[j, j] > smallest
+    usable = _usable(C, eps, tiny)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         K = panel_gram(launcher, D, B, C, usable, first, m, pieces, edges, panel, weights, grams)
         weights = atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
     in_parallel(last_block, launcher, n_threads, D, pieces, edges, panel, weights)
+
+
+@inner
+def _usable(C: Array, eps: float, tiny: float) -> Array:
+    """Return which atoms are updated; `smallest_curvature` says why others are not."""
+    largest = 0.0
+    for j in range(len(C)):
+        largest = max(largest, C[j, j])
+    usable = np.empty(len(C), np.bool_)
+    for j in range(len(C)):
+        usable[j] = C[j, j] > max(eps * eps * largest, tiny)
+    return usable
 
 
 @inner

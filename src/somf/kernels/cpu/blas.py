@@ -64,7 +64,8 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
         for j in range(0, n, columns):
             factor = beta
             for at in range(0, max(q, 1), depth):
-                B_tile, C_tile = B[at : at + depth, j : j + columns], C[i : i + rows, j : j + columns]
+                B_tile = B[at : at + depth, j : j + columns]
+                C_tile = C[i : i + rows, j : j + columns]
                 if transpose_A:
                     A_tile = A[at : at + depth, i : i + rows]
                 else:
