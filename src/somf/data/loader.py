@@ -14,6 +14,8 @@ from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import PieceReader, Source, View
+from somf.data.sources.arrays import ArraySource
+from somf.errors import NotFiniteError
 from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
@@ -144,8 +146,9 @@ class Loader:
             An error while reading is raised in the place of its minibatch.
         """
         if self.source.is_in_memory:
-            can_slice = self.slices_dense and not self.source.is_sparse
-            yield self._in_slabs(batches) if can_slice else map(self.load, batches)
+            # Other sources may compute rows, or fail: they are asked for one minibatch at a time.
+            is_array = self.slices_dense and isinstance(self.source, ArraySource)
+            yield self._in_slabs(batches) if is_array else map(self.load, batches)
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
             yield (
@@ -168,7 +171,7 @@ class Loader:
             if len(slab) > 1:
                 try:
                     rows = self.load(np.concatenate(slab))
-                except Exception:  # it is raised again in the place of its minibatch
+                except NotFiniteError:  # it is raised again in the place of its minibatch
                     yield from map(self.load, slab)
                     continue
                 ends = np.cumsum([len(ids) for ids in slab]).tolist()
