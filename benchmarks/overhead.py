@@ -2,7 +2,7 @@
 
     python -m benchmarks.overhead [--rounds 7]
 
-16 samples of 20 features and 4 atoms, float32, from memory, on one thread: nearly all of the time is
+16 samples of 20 features and 4 atoms, float32, from memory, on one thread: most of the time is
 spent outside of arithmetic. The time is that of the processor (other processes do not count), of a
 fit of 3,000 iterations minus a fit of 100, so that the start of a fit does not count either. Kinds
 of fits take turns; medians over rounds with quartiles.

@@ -18,7 +18,7 @@ BLOCKS_PER_MASK = 2
 """Blocks that a mask at the strongest reduction is made of."""
 
 CYCLES_AT_ONCE = 64
-"""Cycles whose masks are drawn together: to make a generator takes longer than a small iteration."""
+"""Cycles whose masks are drawn together: to make a generator takes as long as a small iteration."""
 
 MOST_INDICATORS = 4096
 """Indicator vectors that are kept on the device."""

@@ -163,8 +163,8 @@ class Solver:
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
-        counts_once = sample_weight is None
-        new = Coded(code, self._ones(X) if counts_once else sample_weight, counts_once)
+        weight = self._ones(X) if sample_weight is None else sample_weight
+        new = Coded(code, weight, counts_once=sample_weight is None)
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
