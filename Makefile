@@ -41,7 +41,7 @@ docs: .venv/docs ## build the site: site/index.html
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going docs site
 
 bench: .venv/bench ## measure speed, against the floor and against peers (a quarter of an hour)
-	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.everyday && $(BIN)/python -m benchmarks.threads && $(BIN)/python -m benchmarks.scaling
+	$(BIN)/python -m benchmarks.speed && $(BIN)/python -m benchmarks.everyday && $(BIN)/python -m benchmarks.overhead && $(BIN)/python -m benchmarks.threads && $(BIN)/python -m benchmarks.scaling
 
 bench-paper: .venv/bench ## measure the paper's Figure 1 and its claims (half an hour; SCENES=file.npy adds data)
 	$(BIN)/python -m benchmarks.figure1 $(if $(SCENES),--scenes $(SCENES)) && $(BIN)/python -m benchmarks.complexity

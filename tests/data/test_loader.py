@@ -145,3 +145,22 @@ def test_a_source_that_raises_stop_iteration_is_named_in_an_error(chunk_starts, 
         setattr(source, flag, value)
     with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
         DictionaryLearning(3, init="random", batch_size=4).fit(source)
+
+
+def test_small_minibatches_of_an_array_are_the_rows_they_are_made_of():
+    rows = np.random.default_rng(0).standard_normal((500, 6))
+    batches = np.split(np.random.default_rng(1).permutation(500), [7, 8, 100, 460])
+    with Loader(as_source(rows), np.dtype(np.float32)).stream(batches) as minibatches:
+        for ids, minibatch in zip(batches, minibatches, strict=True):
+            np.testing.assert_array_equal(minibatch, rows[ids].astype(np.float32))
+            assert minibatch.flags.c_contiguous
+
+
+def test_a_sample_that_is_not_finite_is_an_error_in_the_place_of_its_minibatch():
+    rows = np.random.default_rng(0).standard_normal((500, 6))
+    rows[321, 4] = np.nan
+    with Loader(as_source(rows), rows.dtype).stream(np.split(np.arange(500), 50)) as minibatches:
+        for n in range(32):
+            np.testing.assert_array_equal(next(minibatches), rows[10 * n : 10 * n + 10])
+        with pytest.raises(NotFiniteError, match="row 321"):
+            next(minibatches)

@@ -50,6 +50,7 @@ class Dictionary:
         self._update_atoms = communicator.atom_update(kernels, ball)
         self._known_last_used = communicator.latest(to_host(state.last_used))
         self._first_due = 0
+        self._whole_budget = kernels.zeros((len(state.C),), state.C) + 1
         self._pending_copy: Callable[[], Ints | None] | None = None
 
     def update(self, subset: Subset, C: Array) -> None:
@@ -62,12 +63,17 @@ class Dictionary:
             That of all ranks.
         """
         norms = self.state.norms
+        if len(subset.blocks) == len(self.blocks) and subset.is_whole_blocks:
+            self._move(subset, C, self._whole_budget)
+            return
         if subset.is_whole_blocks:
             frozen = self.indicators.without(subset.blocks) @ norms
         else:
             D_s, rows = subset.of_features(self.state.D)
             frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
-        self._move(subset, C, (1 - frozen).clip(0, 1))
+        budget = 1 - frozen
+        budget[budget < 0] = 0  # of what rounding has left; `clip` would take three times as long
+        self._move(subset, C, budget)
 
     def _move(self, subset: Subset, C: Array, budget: Array) -> None:
         """Improve the atoms on the rows of a subset, within a budget."""

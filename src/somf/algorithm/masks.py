@@ -3,9 +3,9 @@
 A mask is a pure function of (seed, iteration, reduction).
 """
 
-from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,12 +17,14 @@ from somf.typing import Array, Ints, Matrix, Slices
 BLOCKS_PER_MASK = 2
 """Blocks that a mask at the strongest reduction is made of."""
 
+CYCLES_AT_ONCE = 64
+"""Cycles whose masks are drawn together: to make a generator takes as long as a small iteration."""
+
 MOST_INDICATORS = 4096
 """Indicator vectors that are kept on the device."""
 
 
-@dataclass(frozen=True)
-class Subset:
+class Subset(NamedTuple):
     """The features that one iteration uses.
 
     Parameters
@@ -155,6 +157,7 @@ class BlockMasks:
         edges = np.linspace(0, n_features, n_blocks + 1).astype(int)
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.permutation: Ints | None = None
+        self._everything = Subset((slice(0, n_features),), (0,), 1.0)  # if there is one block
         self._latest: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
         if n_blocks > 1:
             shuffled = generator(seed, "features").permutation(n_features)
@@ -163,6 +166,8 @@ class BlockMasks:
 
     def draw(self, iteration: int, reduction: float) -> Subset:
         """Return the subset of an iteration at a reduction, the strongest or a weaker one."""
+        if len(self.blocks) == 1:
+            return self._everything
         # Cycle c starts at iteration ⌊c r⌋.
         cycle = int((iteration + 1) / reduction)
         while int(cycle * reduction) > iteration:
@@ -174,12 +179,11 @@ class BlockMasks:
 
     def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        if len(self.blocks) == 1:  # nothing to shuffle, and making a generator is slow
-            return [Subset((self.blocks[0],), (0,), 1.0)]
-        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
-        subsets = []
-        for part in np.array_split(order, length):
-            chosen = tuple(sorted(part.tolist()))
+        orders = _orders(self.seed, cycle // CYCLES_AT_ONCE, len(self.blocks))
+        order, subsets = orders[cycle % CYCLES_AT_ONCE], []
+        for n in range(length):
+            first, last = (len(order) * m // length for m in (n, n + 1))
+            chosen = tuple(sorted(order[first:last]))
             rows = _joined([self.blocks[g] for g in chosen])
             # A feature is in one of the masks of its cycle, each as likely as the other.
             subsets.append(Subset(rows, chosen, float(length)))
@@ -188,7 +192,14 @@ class BlockMasks:
     def unite(self) -> None:
         """Join all blocks into one, for subsets that are all features from now on."""
         self.blocks = [slice(0, self.blocks[-1].stop)]
-        self._latest = ((0.0, 0), [])
+
+
+@lru_cache(maxsize=4)
+def _orders(seed: int, group: int, n_blocks: int) -> list[list[int]]:
+    """Return the random orders in which the cycles of a group visit all blocks."""
+    in_order = np.tile(np.arange(n_blocks), (CYCLES_AT_ONCE, 1))
+    orders: list[list[int]] = generator(seed, "mask", group).permuted(in_order, axis=1).tolist()
+    return orders
 
 
 def _joined(runs: list[slice]) -> Slices:

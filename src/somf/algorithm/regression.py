@@ -11,8 +11,7 @@ Gram matrices are described by *statistics*, one row per sample or one for all, 
 since G = Σ_g ω[g] D_gᵀD_g; with Bernoulli masks it is the matrix itself.
 """
 
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from somf.algorithm.config import AUTO, Config
 from somf.algorithm.masks import Indicators, Masks, Subset
@@ -24,8 +23,7 @@ from somf.penalties import CodePenalty
 from somf.typing import Array, Ints, Matrix
 
 
-@dataclass(frozen=True)
-class Quadratic:
+class Quadratic(NamedTuple):
     """The regression problems of a minibatch.
 
     Attributes

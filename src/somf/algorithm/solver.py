@@ -148,8 +148,9 @@ class Solver:
             self._probe(X, b)
         memory = None if slots is None else state.memory
 
-        subset = self.masks.draw(state.n_iter, self.reduction)
-        if self.reduction > 1.0:
+        reduction = self.reduction
+        subset = self.masks.draw(state.n_iter, reduction)
+        if reduction > 1.0:
             problem = self.regression.estimate(X, subset, memory, slots)
         else:
             problem = self.regression.of_subset(X, subset)  # the subset is all features
@@ -162,14 +163,15 @@ class Solver:
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
-        new = Coded(code, self._ones(X) if sample_weight is None else sample_weight)
+        weight = self._ones(X) if sample_weight is None else sample_weight
+        new = Coded(code, weight, counts_once=sample_weight is None)
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
         learns = state.phase != Phase.GATHERING
         add_to_B = self.surrogate.add(X, new, old, b)
-        runs, p = subset.runs(len(state.B)), len(state.B)
-        with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
+        p = len(state.B)
+        with self.communicator.meanwhile(add_to_B, subset.runs(p), p) as update_of_B:
             C = self.surrogate.total()
             self.regression.age(b)
             update_of_B.finish_first()
@@ -330,12 +332,14 @@ class Solver:
         objectives, self._unchecked = self._unchecked, []
         if not objectives:
             return
-        sizes = [len(objective) for objective in objectives]
-        if len(objectives) > 1:
-            objectives = [self.kernels.concatenate(objectives, axis=0)]
-        objective = to_host(objectives[0])
-        parts = [objective] if len(sizes) == 1 else np.split(objective, np.cumsum(sizes)[:-1])
-        totals = [float(part.sum(dtype=np.float64)) for part in parts]
+        if len(objectives) == 1:
+            objective = to_host(objectives[0])
+            parts = [objective]
+        else:
+            sizes = [len(part) for part in objectives]
+            objective = to_host(self.kernels.concatenate(objectives, axis=0))
+            parts = np.split(objective, np.cumsum(sizes)[:-1])
+        totals = [float(np.add.reduce(part, dtype=np.float64)) for part in parts]
         if not math.isfinite(sum(totals)) and not np.isfinite(objective).all():
             self._check_atoms()
             raise ScaleError(

@@ -27,15 +27,18 @@ class Coded(NamedTuple):
     code : ndarray of shape (m, k)
     weight : ndarray of shape (m,)
         How much each sample counts.
+    counts_once : bool
+        Whether all weights are 1.
     """
 
     code: Array
     weight: Array
+    counts_once: bool = False
 
     @property
     def share(self) -> Array:
-        """The codes times the weights."""
-        return self.code * self.weight[:, None]
+        """The codes times the weights: the codes themselves if all weights are 1."""
+        return self.code if self.counts_once else self.code * self.weight[:, None]
 
 
 RowUpdate = Callable[[Slices], None]
@@ -123,20 +126,21 @@ class Forgetting:
             chunk, offset = divmod(start, CHUNK)
             sums = _log_sums(chunk, self.learning_rate, self.window)
             last = min(offset + stop - start, CHUNK)
-            total += float(sums[last] - sums[offset])
+            total += sums[last] - sums[offset]
             start += last - offset
         return total
 
 
 @lru_cache(maxsize=4)
-def _log_sums(chunk: int, learning_rate: float, window: float) -> Array:
+def _log_sums(chunk: int, learning_rate: float, window: float) -> list[float]:
     """Return the sums of log(1 − weight) over 0, 1, … samples of a chunk; the first sample is none.
 
     A chunk serves many minibatches, and makes the weight of each a difference of two numbers.
     """
     s = np.arange(chunk * CHUNK + 1.0, (chunk + 1) * CHUNK + 1.0)
     logs = np.log1p(-np.maximum(s[s > 1] ** -learning_rate, 1.0 / window))
-    return np.concatenate([np.zeros(CHUNK + 1 - len(logs)), np.cumsum(logs)])
+    sums: list[float] = [0.0] * (CHUNK + 1 - len(logs)) + np.cumsum(logs).tolist()
+    return sums
 
 
 class OnlineSurrogate:

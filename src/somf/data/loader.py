@@ -14,6 +14,8 @@ from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import PieceReader, Source, View
+from somf.data.sources.arrays import ArraySource
+from somf.errors import NotFiniteError
 from somf.typing import Array, Ints, Matrix
 
 CHUNK_ENTRIES = 2**23
@@ -27,6 +29,9 @@ LEAST_AHEAD = 2
 
 MOST_AHEAD = 16
 """Minibatches that are read ahead at most."""
+
+SLAB_BYTES = 2**18
+"""Bytes of small minibatches that are loaded by one call: few enough for the cache of a core."""
 
 LARGE_ROW = 2**14
 """Bytes of a row from which on reading it alone is worth a system call."""
@@ -47,6 +52,9 @@ class Loader:
     name : str
         What the user calls the data.
     """
+
+    slices_dense = True
+    """Whether dense minibatches are arrays, of which a slice is a minibatch, too."""
 
     def __init__(
         self,
@@ -138,7 +146,9 @@ class Loader:
             An error while reading is raised in the place of its minibatch.
         """
         if self.source.is_in_memory:
-            yield map(self.load, batches)
+            # Other sources may compute rows, or fail: they are asked for one minibatch at a time.
+            is_array = self.slices_dense and isinstance(self.source, ArraySource)
+            yield self._in_slabs(batches) if is_array else map(self.load, batches)
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
             yield (
@@ -151,6 +161,24 @@ class Loader:
                 read_ahead(view, batches, n_ahead) as views,
             ):
                 yield map(self._prepare, batches, map(reader_of, views))
+
+    def _in_slabs(self, batches: Sequence[Ints]) -> Iterator[Array]:
+        """Yield dense minibatches, small ones as slices of a slab that is loaded at once."""
+        bytes_per_batch = max(map(len, batches)) * self.source.shape[1] * self.dtype.itemsize
+        n_together = max(1, SLAB_BYTES // max(bytes_per_batch, 1))
+        for first in range(0, len(batches), n_together):
+            slab = batches[first : first + n_together]
+            if len(slab) > 1:
+                try:
+                    rows = self.load(np.concatenate(slab))
+                except NotFiniteError:  # it is raised again in the place of its minibatch
+                    yield from map(self.load, slab)
+                    continue
+                ends = np.cumsum([len(ids) for ids in slab]).tolist()
+                for ids, end in zip(slab, ends, strict=True):
+                    yield rows[end - len(ids) : end]
+            else:
+                yield self.load(slab[0])
 
     @contextmanager
     def _background_view(

@@ -127,6 +127,8 @@ class ObservedLoader(Loader):
 
     source: ObservedSource
 
+    slices_dense = False
+
     def __init__(
         self,
         source: ObservedSource,

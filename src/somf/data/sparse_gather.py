@@ -1,5 +1,7 @@
 """From the rows of a CSR matrix to a CSC minibatch, in one compiled pass over their entries."""
 
+from copy import copy
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,8 +78,15 @@ def gather_sparse(
     n_kept, total, least = _place(indptr, indices, data, positions, column, starts, rows, entries)
     if n_kept == OUTSIDE:
         return None
-    batch = sp.csc_array((entries[:n_kept], rows[:n_kept], starts), shape=(len(positions), p))
+    batch = copy(_blank((len(positions), p), dtype))  # the constructor would take longest of all
+    batch.data, batch.indices, batch.indptr = entries[:n_kept], rows[:n_kept], starts
     return Gathered(batch, float(total), float(least))
+
+
+@lru_cache(maxsize=8)
+def _blank(shape: tuple[int, int], dtype: np.dtype[Any]) -> sp.csc_array:
+    """Return a matrix without entries."""
+    return sp.csc_array(shape, dtype=dtype)
 
 
 def _native(array: Ints) -> Ints:

@@ -137,6 +137,10 @@ class Communicator(Protocol):
         ...
 
 
+_NOTHING_LEFT = nullcontext(NO_WORK)
+"""The context of a single process, which has worked already; it may be entered many times."""
+
+
 class Alone:
     """A single process: what all ranks have is what it has itself."""
 
@@ -209,7 +213,7 @@ class Alone:
     ) -> AbstractContextManager[RowWork]:
         """Work on all rows at once."""
         work((slice(0, n_rows),))
-        return nullcontext(NO_WORK)
+        return _NOTHING_LEFT
 
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""

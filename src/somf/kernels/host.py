@@ -31,6 +31,9 @@ __all__ = [
     "zeros",
 ]
 
+_NOTHING = nullcontext()
+"""A context that does nothing, as often as it is entered."""
+
 IS_ASYNCHRONOUS = False
 """See `Kernels`."""
 
@@ -98,7 +101,7 @@ def explain_out_of_memory() -> AbstractContextManager[None]:
 
 def without_gradients() -> AbstractContextManager[None]:
     """See `Kernels.without_gradients`."""
-    return nullcontext()
+    return _NOTHING
 
 
 def mix(old: Array, new: Array, weight: Array | float) -> Array:

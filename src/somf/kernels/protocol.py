@@ -488,7 +488,7 @@ def smallest_curvature(C: Array) -> float:
     |Cᵢⱼ| may reach √(Cᵢᵢ Cⱼⱼ), so bⱼ − D cⱼ is known to about ε √(max C · Cⱼⱼ). This exceeds Cⱼⱼ
     itself once Cⱼⱼ < ε² max C. Below the smallest normal number, 1 / Cⱼⱼ may overflow.
     """
-    eps, tiny = _precision(C.dtype)
+    eps, tiny = precision(C.dtype)
     return max(eps**2 * float(C.diagonal().max()), tiny)
 
 
@@ -497,13 +497,14 @@ def smallest_curvatures(C: Array, E: Array) -> Array:
 
     Where E_f takes away all of C, the rest is a few ε Cⱼⱼ.
     """
-    eps, tiny = _precision(C.dtype)
+    eps, tiny = precision(C.dtype)
     largest = float(E[:, places(len(C)).diagonal()].max(initial=0.0))
     floors: Array = np.maximum(CANCELLATION * eps * np.diagonal(C), max(eps**2 * largest, tiny))
     return floors
 
 
 @cache
-def _precision(dtype: np.dtype[Any]) -> tuple[float, float]:
+def precision(dtype: np.dtype[Any]) -> tuple[float, float]:
+    """Return ε and the smallest normal number of a floating type."""
     limits = np.finfo(dtype)
     return float(limits.eps), float(limits.tiny)

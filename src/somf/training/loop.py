@@ -115,6 +115,7 @@ class Loop:
         self.records_early = config.record_every is None and validation is None
         self.start = perf_counter() - progress.wall_seconds
         self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
+        self._interval = (-1, 0)  # between records: the samples seen at its start and at its end
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned = config.n_epochs * n
         if state.n_samples_seen > progress.n_samples_planned:
@@ -236,8 +237,12 @@ class Loop:
 
         Until it is there, the state is consistent: signals and errors may interrupt.
         """
-        with self._checkpoint_on_error(), self._interruptible():
-            return next(minibatches, None)
+        try:
+            with self._interruptible():
+                return next(minibatches, None)
+        except Exception as error:
+            self._write_after(error)
+            raise
 
     def _step(self, minibatch: Minibatch, tick: float, is_first: bool) -> None:
         """Learn from a minibatch that was requested at `tick`, and record if a record is due."""
@@ -319,7 +324,9 @@ class Loop:
         if not history:
             return True
         last = int(history["n_samples_seen"][-1])
-        return n_seen >= self._end_of_interval(last) or (self._is_done() and last < n_seen)
+        if self._interval[0] != last:
+            self._interval = last, self._end_of_interval(last)
+        return n_seen >= self._interval[1] or (self._is_done() and last < n_seen)
 
     def _end_of_interval(self, n_seen: int) -> int:
         """Return after how many samples the interval between records ends that they are in.
@@ -393,10 +400,13 @@ class Loop:
         try:
             yield
         except Exception as error:
-            # Other ranks do not know of the error yet, and a checkpoint takes all of them.
-            if self.manager is not None and self.communicator.size == 1:
-                error.add_note(self._write_checkpoint())
+            self._write_after(error)
             raise
+
+    def _write_after(self, error: Exception) -> None:
+        # Other ranks do not know of the error yet, and a checkpoint takes all of them.
+        if self.manager is not None and self.communicator.size == 1:
+            error.add_note(self._write_checkpoint())
 
     def _seen(self) -> Ints | None:
         """Return the samples that have been seen, without repetition; None is all there are."""

@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from types import FrameType
 from typing import Any, Self
@@ -59,7 +59,8 @@ class SignalGuard:
         self.announce = announce
         self.pending: list[int] = []
         self._handlers: dict[int, Any] = {}
-        self._is_interruptible = self._is_immediate = False
+        self.is_interruptible = self._is_immediate = False
+        self._interruption = _Interruption(self)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -73,16 +74,9 @@ class SignalGuard:
             signal.signal(signum, handler)
         self.deliver()
 
-    @contextmanager
-    def interruptible(self) -> Iterator[None]:
+    def interruptible(self) -> AbstractContextManager[None]:
         """Let a signal raise `Interrupted` inside this context; it stays pending for `deliver`."""
-        self._is_interruptible = True
-        try:
-            if self.pending:
-                raise Interrupted
-            yield
-        finally:
-            self._is_interruptible = False
+        return self._interruption
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
@@ -105,7 +99,8 @@ class SignalGuard:
             self._deliver(signum, frame)
         elif signum not in self.pending:
             self.pending.append(signum)
-            if self._is_interruptible:
+            if self.is_interruptible:
+                self.is_interruptible = False  # also if the context has not quite begun
                 raise Interrupted
         elif self.second_is_immediate:
             self.pending.remove(signum)
@@ -119,6 +114,22 @@ class SignalGuard:
             handler(signum, frame)
         else:  # the default action would end the process without cleaning up
             raise SystemExit(128 + signum)
+
+
+class _Interruption:
+    """The context of `SignalGuard.interruptible`, which a fit enters for every minibatch."""
+
+    def __init__(self, guard: SignalGuard) -> None:
+        self.guard = guard
+
+    def __enter__(self) -> None:
+        self.guard.is_interruptible = True
+        if self.guard.pending:
+            self.guard.is_interruptible = False
+            raise Interrupted
+
+    def __exit__(self, *_: object) -> None:
+        self.guard.is_interruptible = False
 
 
 @contextmanager

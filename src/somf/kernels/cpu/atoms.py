@@ -15,11 +15,11 @@ from somf.kernels.cpu.balls import update_panel
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import SERIAL, in_parallel
-from somf.kernels.cpu.products import MANY_ENTRIES
+from somf.kernels.cpu.products import MANY_ENTRIES, PER_BLAS_OPERATION
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
-from somf.kernels.protocol import smallest_curvature
+from somf.kernels.protocol import precision, smallest_curvature
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -32,13 +32,13 @@ MANY_ROWS = 1024
 
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
-    usable = C.diagonal() > smallest_curvature(C)
     if ball.l1_ratio != 0.0 or ball.positive:
+        usable = C.diagonal() > smallest_curvature(C)
         update_panel(D, B, C, rows, usable, budget, ball)
         return
     q, k = count_rows(rows), len(C)
     blocks, width = split_atoms(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
-    threads = threads_for(2.0 * q * width * (k + 4 * width))
+    threads = threads_for(PER_BLAS_OPERATION * 2.0 * q * width * (k + 4 * width))
     pieces, edges = shares(rows, threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)
@@ -47,7 +47,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
         D,
         B,
         C,
-        usable,
+        *precision(C.dtype),
         budget,
         pieces,
         edges,
@@ -77,7 +77,8 @@ def _update_in_l2_ball(
     D: Array,
     B: Array,
     C: Array,
-    usable: Array,
+    eps: float,
+    tiny: float,
     budget: Array,
     pieces: Ints,
     edges: Ints,
@@ -92,11 +93,24 @@ def _update_in_l2_ball(
     Writing the atoms of one block and preparing the next block is a single pass over the rows.
     """
     n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
+    usable = _usable(C, eps, tiny)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         K = panel_gram(launcher, D, B, C, usable, first, m, pieces, edges, panel, weights, grams)
         weights = atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
     in_parallel(last_block, launcher, n_threads, D, pieces, edges, panel, weights)
+
+
+@inner
+def _usable(C: Array, eps: float, tiny: float) -> Array:
+    """Return which atoms are updated; `smallest_curvature` says why others are not."""
+    largest = 0.0
+    for j in range(len(C)):
+        largest = max(largest, C[j, j])
+    usable = np.empty(len(C), np.bool_)
+    for j in range(len(C)):
+        usable[j] = C[j, j] > max(eps * eps * largest, tiny)
+    return usable
 
 
 @inner

@@ -16,6 +16,19 @@ from numba.extending import get_cython_function_address, overload
 from somf.kernels.cpu.jit import inner
 from somf.typing import Array
 
+HAS_SMALL_KERNELS = llvmlite.binding.get_host_cpu_features().get("avx512f", False)
+"""Whether OpenBLAS multiplies matrices of up to 100³ operations without copying them before.
+
+It does so on processors with AVX-512. Products in tiles of that size take 5 to 40 % less time there
+than in one call, whatever their size, and AᵀA takes half of the time; elsewhere they take longer.
+"""
+
+TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 64, 64, 240
+"""A tile of a product, of less than 100³ operations."""
+
+GRAM_ROWS = 32
+"""Rows of AᵀA that are computed at once: less of what is below the diagonal, in vain."""
+
 
 def _external(routine: str, n_arguments: int) -> Any:
     """Give compiled code a name for a BLAS routine; Numba can cache what goes by a name."""
@@ -29,6 +42,7 @@ _sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
 _ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
 
 
+@inner
 def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
     """Do C ← beta C + op(A) B, with op(A) = A or Aᵀ; for compiled functions only.
 
@@ -42,16 +56,54 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
     C : ndarray of shape (m, n), overwritten
         The entries of a row follow one another in all three arrays; rows may be apart.
     """
+    (m, n), q = C.shape, len(B)
+    rows, columns, depth = m, n, max(q, 1)
+    if HAS_SMALL_KERNELS and m * n * q > TILE_ROWS * TILE_COLUMNS * TILE_DEPTH:
+        rows, columns, depth = TILE_ROWS, TILE_COLUMNS, TILE_DEPTH
+    for i in range(0, m, rows):
+        for j in range(0, n, columns):
+            factor = beta
+            for at in range(0, max(q, 1), depth):
+                B_tile = B[at : at + depth, j : j + columns]
+                C_tile = C[i : i + rows, j : j + columns]
+                if transpose_A:
+                    A_tile = A[at : at + depth, i : i + rows]
+                else:
+                    A_tile = A[i : i + rows, at : at + depth]
+                _gemm(A_tile, transpose_A, B_tile, factor, C_tile)
+                factor = 1.0
+
+
+@inner
+def add_gram(A: Array, beta: float, C: Array) -> None:
+    """Do C ← beta C + AᵀA on and above the diagonal; for compiled functions only.
+
+    Parameters
+    ----------
+    A : ndarray of shape (q, m)
+    beta : float
+    C : ndarray of shape (m, m), overwritten
+        What is below the diagonal does not matter, and is not the result; see `mirror`.
+    """
+    if not HAS_SMALL_KERNELS:
+        _syrk(A, beta, C)
+        return
+    for i in range(0, len(C), GRAM_ROWS):
+        add_product(A[:, i : i + GRAM_ROWS], True, A[:, i:], beta, C[i : i + GRAM_ROWS, i:])
+
+
+def _gemm(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
+    """Do what `add_product` does in one call of BLAS."""
     raise NotImplementedError("only compiled functions can call this")  # the overload is called
 
 
-@overload(add_product)
-def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+@overload(_gemm)
+def _gemm_of_types(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     if not A.dtype == B.dtype == C.dtype:
         raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
     gemm = _sgemm if C.dtype == types.float32 else _dgemm
 
-    def add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
+    def call(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
         # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
         sizes = np.empty(6, np.int32)
         sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]
@@ -83,29 +135,21 @@ def _add_product(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  #
         # Numba frees an array after its last use, and an address is none.
         sizes[0], transposed[0], factors[0] = 0, 0, 0
 
-    return add_product
+    return call
 
 
-def add_gram(A: Array, beta: float, C: Array) -> None:
-    """Do C ← beta C + AᵀA on and above the diagonal; for compiled functions only.
-
-    Parameters
-    ----------
-    A : ndarray of shape (q, m)
-    beta : float
-    C : ndarray of shape (m, m), overwritten
-        What is below the diagonal stays; see `mirror`.
-    """
+def _syrk(A: Array, beta: float, C: Array) -> None:
+    """Do what `add_gram` does in one call of BLAS."""
     raise NotImplementedError("only compiled functions can call this")  # the overload is called
 
 
-@overload(add_gram)
-def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+@overload(_syrk)
+def _syrk_of_types(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
     if not A.dtype == C.dtype:
         raise TypingError(f"factor and product must have one type, got {A} and {C}")
     syrk = _ssyrk if C.dtype == types.float32 else _dsyrk
 
-    def add_gram(A: Any, beta: Any, C: Any) -> Any:
+    def call(A: Any, beta: Any, C: Any) -> Any:
         sizes = np.empty(4, np.int32)
         sizes[0], sizes[1] = A.shape[1], A.shape[0]
         sizes[2] = max(A.strides[0] // A.itemsize, A.shape[1], 1)
@@ -129,7 +173,7 @@ def _add_gram(A: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
         )
         sizes[0], letters[0], factors[0] = 0, 0, 0  # as above
 
-    return add_gram
+    return call
 
 
 @inner

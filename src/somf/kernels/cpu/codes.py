@@ -17,7 +17,7 @@ from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
 
-WORK_PER_ENTRY = 200.0
+WORK_PER_ENTRY = 100.0
 """Operations per entry of a code and atom of its support, roughly, by which threads are chosen."""
 
 
@@ -38,11 +38,10 @@ def solve_codes(
             code[:] = _ridge(grams, beta, l2)
     else:
         is_solved = np.empty(b, dtype=np.bool_)
-        _solve(n_threads, grams, beta, sq_norm, l1, l2, positive, tol, n_parts, code, is_solved)
-        if not is_solved.all():
-            _descend(
-                n_threads, grams, beta, sq_norm, l1, l2, positive, tol, n_parts, is_solved, code
-            )
+        problem = grams, beta, sq_norm, l1, l2, positive
+        if _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
+            return objective, gap
+        _descend(n_threads, *problem, tol, n_parts, is_solved, code)
     _certify(n_threads, grams, beta, sq_norm, l1, l2, positive, n_parts, code, objective, gap)
     return objective, gap
 
@@ -85,9 +84,14 @@ def _solve(
     tol: float,
     n_parts: int,
     code: Array,
+    objective: Array,
+    gap: Array,
     is_solved: Array,
-) -> None:
-    """Solve codes by the active-set method; one that it does not find stays as it was."""
+) -> bool:
+    """Solve codes by the active-set method; one that it does not find stays as it was.
+
+    Return whether it has found all of them; objectives and gaps are then there as well.
+    """
     in_parallel(
         _solve_share,
         launcher,
@@ -101,8 +105,11 @@ def _solve(
         tol,
         n_parts,
         code,
+        objective,
+        gap,
         is_solved,
     )
+    return bool(is_solved.all())
 
 
 @inner
@@ -117,6 +124,8 @@ def _solve_share(
     tol: float,
     n_parts: int,
     code: Array,
+    objective: Array,
+    gap: Array,
     is_solved: Array,
 ) -> None:
     b, k = beta.shape
@@ -130,7 +139,10 @@ def _solve_share(
         is_solved[i], factor = solve(
             G, beta[i], sq_norm[i], l1, l2, positive, tol, a, g, support, step, factor
         )
-        if not is_solved[i]:
+        if is_solved[i]:
+            residual(G, beta[i], a, g)
+            objective[i], gap[i] = certificate(G, beta[i], g, a, sq_norm[i], l1, l2, positive)
+        else:
             for j in range(k):
                 a[j] = start[j]
 

@@ -17,6 +17,7 @@ from somf.kernels.cpu.atoms import (
     split_atoms,
 )
 from somf.kernels.cpu.parallel import in_parallel
+from somf.kernels.cpu.products import PER_BLAS_OPERATION
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import shares
 from somf.kernels.cpu.threads import threads_for
@@ -31,7 +32,7 @@ def update_part(
     usable = C.diagonal() > smallest_curvature(C)
     q, k = len(D), len(C)
     blocks, width = split_atoms(k, ATOMS_PER_BLOCK)  # all parts must have the same blocks
-    threads = threads_for(2.0 * q * width * (k + 4 * width))
+    threads = threads_for(PER_BLAS_OPERATION * 2.0 * q * width * (k + 4 * width))
     pieces, edges = shares((slice(0, q),), threads.count)
     panel = threads.buffer("panel", (q, 2 * width), D.dtype)
     grams = threads.buffer("panel grams", (threads.count, 2 * width, 2 * width), D.dtype)

@@ -12,6 +12,9 @@ from somf.kernels.cpu.threads import threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
+PER_BLAS_OPERATION = 0.25
+"""What an operation of BLAS counts where threads are chosen: plain loops do one in that time."""
+
 MANY_ENTRIES = 2**15
 """Numbers, in the results of all threads, from which on the threads share the sum, too."""
 
@@ -20,11 +23,13 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     """See `Kernels.correlate`."""
     b, k = X.shape[0], D.shape[1]
     D = by_rows(D)
-    threads = threads_for(2.0 * b * k * count_rows(rows))
+    is_dense = isinstance(X, np.ndarray)
+    per_operation = PER_BLAS_OPERATION if is_dense else 1.0
+    threads = threads_for(per_operation * 2.0 * b * k * count_rows(rows))
     pieces, edges = shares(rows, threads.count)
     parts = threads.buffer("beta", (threads.count, b, k), D.dtype)
     beta = np.empty((b, k), dtype=D.dtype)
-    if isinstance(X, np.ndarray):
+    if is_dense:
         _correlate(threads.count, by_rows(X), D, pieces, edges, parts, beta)
     else:
         _correlate_sparse(threads.count, *_csc(X), D, pieces, edges, parts, beta)
@@ -137,7 +142,7 @@ def _correlate_sparse_share(
 def gram(D: Array, rows: Slices) -> Array:
     """See `Kernels.gram`."""
     k, D = D.shape[1], by_rows(D)
-    threads = threads_for(2.0 * k * k * count_rows(rows))
+    threads = threads_for(PER_BLAS_OPERATION * 2.0 * k * k * count_rows(rows))
     pieces, edges = shares(rows, threads.count)
     parts = threads.buffer("gram", (threads.count, k, k), D.dtype)
     G = np.empty((k, k), dtype=D.dtype)
@@ -168,7 +173,7 @@ def combine(weights: Array, grams: Array) -> Array:
     if m == R == 1:
         return grams if weights[0, 0] == 1 else np.asarray(weights[0, 0] * grams)
     combined = np.empty((m, k * k), dtype=grams.dtype)
-    threads = threads_for(2.0 * m * grams.size)
+    threads = threads_for(PER_BLAS_OPERATION * 2.0 * m * grams.size)
     weights = np.ascontiguousarray(weights)
     _combine(threads.count, weights, grams.reshape(R, k * k), threads.count, combined)
     return combined.reshape(m, k, k)
@@ -192,20 +197,19 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
     threads = threads_for(2.0 * X.shape[0] * count_rows(rows))
     pieces, edges = shares(rows, threads.count)
     parts = np.zeros((threads.count, 1, X.shape[0]), dtype=X.dtype)
-    total = np.empty((1, X.shape[0]), dtype=X.dtype)
     if isinstance(X, np.ndarray):
-        _square(threads.count, X, pieces, edges, parts, total)
+        _square(threads.count, X, pieces, edges, parts)
     else:
-        _square_sparse(threads.count, *_csc(X), pieces, edges, parts, total)
-    return np.asarray(total[0])
+        _square_sparse(threads.count, *_csc(X), pieces, edges, parts)
+    total: Array = parts[0, 0]
+    return total
 
 
 @region
-def _square(
-    launcher: int, X: Array, pieces: Array, edges: Array, parts: Array, total: Array
-) -> None:
+def _square(launcher: int, X: Array, pieces: Array, edges: Array, parts: Array) -> None:
+    """Write the sums of every thread, and in the place of the first their total."""
     in_parallel(_square_share, launcher, len(parts), X, pieces, edges, parts)
-    _sum(launcher, parts, total)
+    _sum(launcher, parts, parts[0])
 
 
 @inner
@@ -228,12 +232,11 @@ def _square_sparse(
     pieces: Array,
     edges: Array,
     parts: Array,
-    total: Array,
 ) -> None:
     in_parallel(
         _square_sparse_share, launcher, len(parts), indptr, indices, data, pieces, edges, parts
     )
-    _sum(launcher, parts, total)
+    _sum(launcher, parts, parts[0])
 
 
 @inner
@@ -248,10 +251,12 @@ def _square_sparse_share(
 def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
     rows = (slice(0, len(B)),) if rows is None else rows
-    threads = threads_for(2.0 * len(code) * B.shape[1] * count_rows(rows))
+    is_dense = isinstance(X, np.ndarray)
+    per_operation = PER_BLAS_OPERATION if is_dense else 1.0
+    threads = threads_for(per_operation * 2.0 * len(code) * B.shape[1] * count_rows(rows))
     pieces, edges = shares(rows, threads.count)
-    code = np.ascontiguousarray(code)
-    if isinstance(X, np.ndarray):
+    code = by_rows(code)
+    if is_dense:
         _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
     else:
         _accumulate_sparse(threads.count, B, *_csc(X), code, decay, pieces, edges)
@@ -378,6 +383,8 @@ def _atom_norms_share(
 
 def by_rows(A: Array) -> Array:
     """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
+    if A.flags.c_contiguous:
+        return A
     is_by_rows = A.strides[1] == A.itemsize and A.strides[0] >= A.shape[1] * A.itemsize
     return A if is_by_rows else np.ascontiguousarray(A)
 

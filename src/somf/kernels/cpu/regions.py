@@ -93,13 +93,14 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.forked)
 
 
-def region(function: Callable[..., None]) -> Callable[..., None]:
+def region(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile a function that runs loops by `in_parallel`.
 
     Parameters
     ----------
     function : callable
-        Takes a launcher, and then its arguments, into which it writes its results.
+        Takes a launcher, and then its arguments, into which it writes its results. It may return
+        a number.
 
     Returns
     -------
@@ -108,15 +109,14 @@ def region(function: Callable[..., None]) -> Callable[..., None]:
     """
     compiled = jit(function)
 
-    def run(n_threads: int, *arguments: Any) -> None:
+    def run(n_threads: int, *arguments: Any) -> Any:
         if n_threads > 1 and _pool.is_usable:
             with _pool.lock:
                 if _pool.launcher == SERIAL:
                     _pool.start()
                 if _pool.is_usable:
                     _pool.use(n_threads)
-                    compiled(_pool.launcher, *arguments)
-                    return
-        compiled(SERIAL, *arguments)
+                    return compiled(_pool.launcher, *arguments)
+        return compiled(SERIAL, *arguments)
 
     return run

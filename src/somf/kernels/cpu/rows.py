@@ -28,6 +28,8 @@ class Shares(NamedTuple):
 
 def count_rows(rows: Slices) -> int:
     """Return how many rows there are."""
+    if len(rows) == 1:  # most often, and at a fifth of the cost
+        return int(rows[0].stop - rows[0].start)
     return sum(s.stop - s.start for s in rows)
 
 
@@ -36,11 +38,14 @@ def shares(rows: Slices, n_threads: int, most: int = MAX_PIECE_ROWS) -> Shares:
 
     The same rows and the same number of threads give the same pieces.
     """
-    return _shares(tuple((s.start, s.stop) for s in rows), n_threads, most)
+    if len(rows) == 1:
+        return _shares(n_threads, most, rows[0].start, rows[0].stop)
+    return _shares(n_threads, most, *(edge for s in rows for edge in (s.start, s.stop)))
 
 
 @lru_cache(maxsize=512)
-def _shares(rows: tuple[tuple[int, int], ...], n_threads: int, most: int) -> Shares:
+def _shares(n_threads: int, most: int, *row_edges: int) -> Shares:
+    rows = list(zip(row_edges[::2], row_edges[1::2], strict=True))
     total = sum(stop - start for start, stop in rows)
     pieces, edges = [], [0]
     for thread in range(n_threads):
