@@ -7,7 +7,6 @@ team, which does many short steps: for each atom it finishes the one before, giv
 point to project, and collects what θ depends on.
 """
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -58,9 +57,6 @@ WORK_PER_ENTRY = 500.0
 
 CACHE_LINE = 64
 """Bytes. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
-
-ROWS_PER_TILE = 64
-"""Rows of D that are transposed at once."""
 
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
@@ -312,7 +308,8 @@ def _next_atom(t: int, work: Pass, step: Array, report: Array) -> None:
     part = work.moved[j % width, start : min(start + TILE, stop)]
     share = len(part) / work.columns[len(work.columns) - 1]
     report[L1], report[L2] = l1, l2
-    report[ESTIMATE], report[COUNT] = estimate(part, step[RADIUS] * share, work.mu)
+    start_at, radius = step[THETA], step[RADIUS] * share
+    report[ESTIMATE], report[COUNT] = estimate(part, radius, work.mu, start_at)
 
 
 @inner
@@ -334,23 +331,22 @@ def _read_panel(work: Pass, first: int, piece: Ints) -> None:
     product = np.empty((n_rows, m), work.D.dtype)
     C_J = np.ascontiguousarray(work.C[first : first + m].T)
     add_product(D_rows, False, C_J, 0.0, product)
-    for start in range(0, n_rows, ROWS_PER_TILE):
+    for row in range(n_rows):
         for j in range(m):
-            is_usable = work.usable[first + j]
-            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
-                residual = B_rows[row, first + j] - product[row, j]
-                work.atoms[j, piece[2] + row] = D_rows[row, first + j]
-                work.moved[j, piece[2] + row] = residual if is_usable else 0
+            work.atoms[j, piece[2] + row] = D_rows[row, first + j]
+            work.moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+    for j in range(m):
+        if not work.usable[first + j]:
+            work.moved[j, piece[2] : piece[2] + n_rows] = 0
 
 
 @inner
 def _write_panel(work: Pass, first: int, piece: Ints) -> None:
     """Set D_J to `atoms` transposed on some rows."""
     m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    for start in range(0, n_rows, ROWS_PER_TILE):
+    for row in range(n_rows):
         for j in range(m):
-            for row in range(start, min(start + ROWS_PER_TILE, n_rows)):
-                work.D[piece[0] + row, first + j] = work.atoms[j, piece[2] + row]
+            work.D[piece[0] + row, first + j] = work.atoms[j, piece[2] + row]
 
 
 @inner
@@ -366,13 +362,8 @@ def _set_point(work: Pass, j: int, start: int, stop: int) -> tuple[float, float]
     """
     n_row = j % len(work.moved)
     u, atom = work.moved[n_row, start:stop], work.atoms[n_row, start:stop]
-    scale, first = 1 / work.C[j, j], j - n_row
-    for i in range(n_row):
-        coupling = work.C[j, first + i]
-        if coupling != 0 and work.usable[first + i]:
-            row = work.moved[i, start:stop]
-            for n in range(len(u)):
-                u[n] -= coupling * row[n]
+    _subtract_changes(work, j, start, stop, u)
+    scale = 1 / work.C[j, j]
     smallest = u.dtype.type(0.0 if work.positive else -np.inf)
     l1, l2 = u.dtype.type(0), u.dtype.type(0)
     for n in range(len(u)):
@@ -384,10 +375,34 @@ def _set_point(work: Pass, j: int, start: int, stop: int) -> tuple[float, float]
 
 
 @inner
+def _subtract_changes(work: Pass, j: int, start: int, stop: int, u: Array) -> None:
+    """Subtract Σ Cᵢⱼ times the change of atom i over the atoms i before j in the panel.
+
+    Four of them are subtracted at once, so that u is read and written less often.
+    """
+    n, moved, i = j % len(work.moved), work.moved, 0
+    c = work.C[j, j - n : j]
+    while i + 3 < n:
+        c_0, c_1, c_2, c_3 = c[i], c[i + 1], c[i + 2], c[i + 3]
+        row_0, row_1 = moved[i, start:stop], moved[i + 1, start:stop]
+        row_2, row_3 = moved[i + 2, start:stop], moved[i + 3, start:stop]
+        for m in range(len(u)):
+            u[m] -= c_0 * row_0[m] + c_1 * row_1[m] + c_2 * row_2[m] + c_3 * row_3[m]
+        i += 4
+    while i < n:
+        c_0, row_0 = c[i], moved[i, start:stop]
+        for m in range(len(u)):
+            u[m] -= c_0 * row_0[m]
+        i += 1
+
+
+@inner
 def _finish(atom: Array, moved: Array, cut: float, scale: float) -> None:
     """Project a point that is in `moved`: the new atom goes to `atom`, its change to `moved`."""
+    least, factor, zero = atom.dtype.type(cut), atom.dtype.type(scale), atom.dtype.type(0)
     for n in range(len(atom)):
         u = moved[n]
-        new = atom.dtype.type(math.copysign(max(abs(u) - cut, 0.0) * scale, u))
+        size = max(abs(u) - least, zero) * factor
+        new = size if u > 0 else -size
         moved[n] = new - atom[n]
         atom[n] = new

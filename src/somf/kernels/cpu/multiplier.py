@@ -47,11 +47,18 @@ class Search(NamedTuple):
 
 
 @inner
-def estimate(u: Array, radius: float, mu: float) -> tuple[float, int]:
-    """Return θ of a part of a point alone, with its share of the radius, and how many are above."""
+def estimate(u: Array, radius: float, mu: float, guess: float) -> tuple[float, int]:
+    """Return θ of a part of a point alone, with its share of the radius, and how many are above.
+
+    A step of Newton's method from any guess is not above θ, and all others come from below.
+    """
     if mu == 0.0 or radius <= 0.0:
         return 0.0, 0
     count, theta = len(u) + 1, 0.0
+    if guess > 0.0:
+        n_above, l1, l2 = sums_above(u, guess * mu)
+        if n_above > 0:
+            theta = _next_multiplier(l1, l2, n_above, radius, mu)
     while True:
         before, (count, l1, l2) = count, sums_above(u, theta * mu)
         if count == 0 or count >= before:  # rounding may let an entry come back
@@ -114,19 +121,23 @@ def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
 @inner
 def search_near(search: Search, reports: Array, near: Array, radius: float, mu: float) -> Search:
     """Find θ among the entries that threads have collected, or note that it is not there."""
-    guess = search.theta
+    guess, n_near = search.theta, 0
+    for t in range(len(reports)):
+        size = int(reports[t, NEAR])
+        if n_near + size > near.shape[1]:
+            return search
+        for n in range(size):
+            near[0, n_near + n] = near[t, n]
+        n_near += size
     count, l1, l2 = _total(reports, COUNT), _total(reports, L1), _total(reports, L2)
     theta, n_above = (1 - WINDOW) * guess, NO_ROUND
     while True:
-        n, sum_1, sum_2 = count, l1, l2
-        for t in range(len(reports)):
-            part = sums_above(near[t, : int(reports[t, NEAR])], theta * mu)
-            n, sum_1, sum_2 = n + part[0], sum_1 + part[1], sum_2 + part[2]
-        if n == 0:  # the estimate was too large
+        n, l1_near, l2_near = sums_above(near[0, :n_near], theta * mu)
+        if count + n == 0:  # the estimate was too large
             return Search(0.0, NO_ROUND, 0, False)
         if n >= n_above and n_above != NO_ROUND:  # rounding may let an entry come back
-            return Search(theta, n, 0, True)
-        n_above, theta = n, _next_multiplier(sum_1, sum_2, n, radius, mu)
+            return Search(theta, count + n, 0, True)
+        n_above, theta = n, _next_multiplier(l1 + l1_near, l2 + l2_near, count + n, radius, mu)
         if abs(theta - guess) > WINDOW * guess:
             return Search(theta, NO_ROUND, 0, False)
 
