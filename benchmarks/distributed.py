@@ -16,13 +16,10 @@ processes of this machine that talk by gloo, through the loopback interface.
 """
 
 import argparse
-import multiprocessing
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -31,22 +28,25 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import write_results
-from benchmarks.scenes import ALPHA, K, indian_pines_cube, split_indian_pines
-from somf import DictionaryLearning
+from benchmarks.ranks import (
+    REDUCTION,
+    STRONG_BATCH,
+    WARM_UP,
+    SilentSteps,
+    Steps,
+    meet,
+    patches_of,
+    run_ranks,
+    topology,
+)
+from benchmarks.scenes import K
 from somf.algorithm.masks import BLOCKS_PER_MASK
-from somf.algorithm.solver import Solver
-from somf.data import loader_for
 from somf.distributed.connection import communicator_for
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import DIRECT_BYTES
 from somf.errors import RankError
 from somf.kernels.cpu.cores import available_cores
 from somf.kernels.cpu.threads import threads
-from somf.training.minibatches import epochs
-from somf.training.start import divide, hold_out, start
-
-STRONG_BATCH = 400
-"""Samples of a minibatch on all ranks, however many there are."""
 
 WEAK_BATCH = 50
 """Samples of a minibatch for each rank."""
@@ -54,96 +54,14 @@ WEAK_BATCH = 50
 REDUCTIONS = (1, 2, 4, 8, 12)
 """r, where bytes are counted."""
 
-WARM_UP = 6
-"""Steps before time is measured: kernels are compiled, buffers allocated."""
-
 LOOPBACK = Path("/proc/net/dev")
 """Where Linux counts the bytes of network interfaces."""
 
 MESSAGES = (2**10, 2**14, 2**18, 2**20, 2**22)
 """Bytes that a rank sends to all others together, for latency and bandwidth."""
 
-TIMEOUT = 600
-"""Seconds for one job of all ranks."""
-
 N_DEATHS = 5
 """How often a rank is killed."""
-
-
-def run_ranks(size: int, job: Callable[[], Any]) -> list[Any]:
-    """Return what a job returns on each of some new processes; None for those that were killed."""
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        results = context.Queue()
-        processes = [
-            context.Process(target=_serve, args=(rank, size, f"{folder}/store", job, results))
-            for rank in range(size)
-        ]
-        for process in processes:
-            process.start()
-        answers: dict[int, Any] = {}
-        end = time.monotonic() + TIMEOUT
-        while len(answers) < size and time.monotonic() < end:
-            while not results.empty():
-                answers.update([results.get()])
-            if not any(process.is_alive() for process in processes) and results.empty():
-                break
-            time.sleep(0.05)
-        for process in processes:
-            process.kill()
-            process.join()
-    return [answers.get(rank) for rank in range(size)]
-
-
-def _serve(rank: int, size: int, place: str, job: Callable[[], Any], results: Any) -> None:
-    import torch
-    from torch import distributed
-
-    torch.set_num_threads(1)
-    if size > 1:
-        distributed.init_process_group(
-            "gloo",
-            store=distributed.FileStore(place, size),
-            rank=rank,
-            world_size=size,
-            timeout=timedelta(seconds=TIMEOUT),
-        )
-    results.put((rank, job()))
-    results.close()
-    results.join_thread()
-
-
-class Steps:
-    """A fit that is advanced step by step, as one of the ranks of this process's group.
-
-    Parameters
-    ----------
-    patches : Source
-    reduction : float
-    batch_size : int
-        On all ranks.
-    """
-
-    def __init__(self, patches: Any, reduction: float, batch_size: int) -> None:
-        self.ranks = communicator_for("cpu")
-        model = DictionaryLearning(
-            K, alpha=ALPHA, reduction=reduction, batch_size=batch_size, n_epochs=1000
-        )
-        n, p = patches.shape
-        config = model._requested_config().for_features(p).for_samples(n, p)
-        rows = divide(patches, False, self.ranks)
-        samples = hold_out(patches, None, 0, rows).samples
-        state = start(config, patches, samples, 0, True, self.ranks)
-        loader = loader_for("cpu", patches, state.dtype, state.permutation)
-        self.solver, self.samples = Solver(config, state, self.ranks), samples
-        self.minibatches = epochs(loader, samples, 0, batch_size, config.n_epochs)
-
-    def advance(self) -> float:
-        """Do one step; return its milliseconds."""
-        begin = time.perf_counter()
-        ids, X, size = next(self.minibatches)
-        self.solver.step(X, self.samples.slots(ids), size)
-        return 1e3 * (time.perf_counter() - begin)
 
 
 def measure_steps(
@@ -251,11 +169,6 @@ def measure_death(cube: Path | None, n_threads: int, victim: int) -> float | Non
             except RankError as error:
                 return time.time() if error.ranks == [victim] else float("inf")
     return None
-
-
-def patches_of(cube: Path | None) -> Any:
-    """Return the training patches of Indian Pines, from a file or as tensorly ships them."""
-    return split_indian_pines(indian_pines_cube() if cube is None else np.load(cube))[0]
 
 
 def deaths(cube: Path | None, size: int, n_threads: int) -> list[float]:

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks.distributed import STRONG_BATCH, WEAK_BATCH, formula, n_messages
+from benchmarks.distributed import WEAK_BATCH, formula, n_messages
+from benchmarks.ranks import REDUCTION, STRONG_BATCH
 from benchmarks.tables.markdown import conditions, size, table
-
-REDUCTION = 4
-"""r of the measurements of time."""
 
 N_NODES = 64
 """Nodes of the extrapolation, one rank on each."""
