@@ -39,6 +39,7 @@ from benchmarks.ranks import (
     run_ranks,
     topology,
 )
+from somf.data import Loader, gather
 from somf.distributed import row_work
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import ProcessGroup
@@ -140,12 +141,23 @@ def _forget_other_rows(_: Place) -> None:
     row_work._other_rows = lambda *_: ()
 
 
+def _load_at_once(_: Place) -> None:
+    gather.PIECE_BYTES = 2**40
+
+
+def _wait_idly(_: Place) -> None:
+    Loader.advance = lambda _: False  # type: ignore[method-assign]
+
+
 VARIANTS = {
     "as it is": Variant(),
+    "load at once": Variant(_load_at_once),
+    "no load while waiting": Variant(_wait_idly),
     "pinned": Variant(lambda place: pin(*place)),
     "threads spin": Variant(environment={"OMP_WAIT_POLICY": "active"}),
     "spin for a while": Variant(environment={"OMP_WAIT_POLICY": "", "GOMP_SPINCOUNT": "10000"}),
     "B in small pieces": Variant(_small_pieces),
+    "pinned, B in small pieces": Variant(lambda place: (pin(*place), _small_pieces(place))),
     "bound: B never fades": Variant(_never_fade),
     "bound: B of the mask only": Variant(_forget_other_rows),
 }

@@ -122,6 +122,8 @@ class Steps:
         loader = loader_for("cpu", patches, state.dtype, state.permutation)
         self.solver, self.samples = Solver(config, state, self.ranks), samples
         self.minibatches = epochs(loader, samples, 0, batch_size, config.n_epochs)
+        self._waiting = self.ranks.while_waiting(loader.advance)
+        self._waiting.__enter__()  # until the process ends
 
     def advance(self) -> float:
         """Do one step; return its milliseconds."""

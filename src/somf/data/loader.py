@@ -1,9 +1,10 @@
 """From a source to minibatches: source → order → readahead → gather → minibatch."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +16,9 @@ from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
 from somf.data.source import PieceReader, Source, View
 from somf.typing import Array, Ints, Matrix
+
+if TYPE_CHECKING:
+    from somf.data.gather import Gathering  # Numba is slow to import
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that a pass in order holds at once (64 MB in float64)."""
@@ -59,6 +63,7 @@ class Loader:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
         self._buffer_memory: Array | None = None  # kept from one epoch to the next
+        self._upcoming: Gathering | None = None
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -115,9 +120,8 @@ class Loader:
             if self.source.chunk_starts is None:
                 self.source.prefetch(ids)
             if self.source.reads_in_parallel:
-                return self._prepare(
-                    ids, lambda piece: self.source.view(ids[piece]), not self.source.is_in_memory
-                )
+                read = partial(_read, self.source, ids)
+                return self._prepare(ids, read, not self.source.is_in_memory)
             return self._prepare(ids, reader_of(self.source.view(ids)))
 
     @contextmanager
@@ -138,12 +142,16 @@ class Loader:
             An error while reading is raised in the place of its minibatch.
         """
         if self.source.is_in_memory:
-            yield map(self.load, batches)
+            if self.source.is_sparse:
+                yield map(self.load, batches)
+            else:
+                yield self._gathered(batches, (partial(_read, self.source, ids) for ids in batches))
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
-            yield (
-                self._prepare(ids, read, True) for ids, read in zip(batches, readers, strict=True)
-            )
+            if self.source.is_sparse:
+                yield map(self._prepare, batches, readers)
+            else:
+                yield self._gathered(batches, readers)
         else:
             n_ahead = self._n_ahead(batches)
             with (
@@ -151,6 +159,27 @@ class Loader:
                 read_ahead(view, batches, n_ahead) as views,
             ):
                 yield map(self._prepare, batches, map(reader_of, views))
+
+    def advance(self) -> bool:
+        """Load a piece of the next minibatch of the last stream; return whether there was one left.
+
+        Nobody has to call this. It is for callers that have time to spare while they use a
+        minibatch, and memory for another one.
+        """
+        return self._upcoming is not None and self._upcoming.advance()
+
+    def _gathered(
+        self, batches: Sequence[Ints], readers: Iterable[PieceReader]
+    ) -> Iterator[Matrix]:
+        """Yield minibatches of dense rows; `advance` loads the next one while one is in use."""
+        in_pieces = not self.source.is_in_memory
+        begun = map(partial(self._gathering, in_pieces=in_pieces), batches, readers)
+        self._upcoming = upcoming = next(begun, None)
+        for ids in batches:
+            assert upcoming is not None
+            current, upcoming = upcoming, next(begun, None)
+            self._upcoming = upcoming
+            yield self._complete(ids, current)
 
     @contextmanager
     def _background_view(
@@ -190,18 +219,27 @@ class Loader:
         return self.source.chunk_starts is not None and not reads_rows
 
     def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Matrix:
-        """Make a minibatch of samples; `gather` says what `in_pieces` means."""
+        """Make a minibatch of samples; `Gathering` says what `in_pieces` means."""
+        if not self.source.is_sparse:
+            return self._complete(ids, self._gathering(ids, read, in_pieces))
         with _StopIterationAsError(self.source):
-            if not self.source.is_sparse:
-                return self._dense(ids, read, in_pieces)
             return self._sparse(ids, *read(slice(0, len(ids))))
 
-    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Array:
-        """Pick rows, permute columns, convert and look for NaN, all in one pass."""
-        from somf.data.gather import gather  # Numba is slow to import
+    def _gathering(self, ids: Ints, read: PieceReader, in_pieces: bool) -> "Gathering":
+        """Return dense rows that have not been read yet."""
+        from somf.data.gather import Gathering  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
-        rows, total = gather(read, shape, self.permutation, self.dtype, in_pieces)
+        return Gathering(read, shape, self.permutation, self.dtype, in_pieces)
+
+    def _complete(self, ids: Ints, gathering: "Gathering") -> Matrix:
+        """Make a minibatch of dense rows."""
+        with _StopIterationAsError(self.source):
+            return self._dense(ids, gathering)
+
+    def _dense(self, ids: Ints, gathering: "Gathering") -> Array:
+        """Pick rows, permute columns, convert and look for NaN, all in one pass."""
+        rows, total = gathering.finish()
         if self.non_negative or not np.isfinite(total):
             self._check(rows, rows, ids)
         return rows
@@ -265,6 +303,10 @@ class Loader:
         size = max(1, int(CHUNK_ENTRIES / max(self.source.entries_per_row, entries_per_row)))
         with self.stream(np.split(ids, range(size, len(ids), size))) as chunks:
             yield from chunks
+
+
+def _read(source: Source, ids: Ints, piece: slice) -> View:
+    return source.view(ids[piece])
 
 
 def reader_of(view: View) -> PieceReader:

@@ -1,6 +1,6 @@
 """Sources of which some entries are unknown, and their minibatches."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +12,9 @@ from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.observed import Observed
 from somf.typing import Array, Ints, Rows
+
+if TYPE_CHECKING:
+    from somf.data.gather import Gathering  # Numba is slow to import
 
 DENSE_SHARE = 0.25
 """The share of deviating entries from which on BLAS is faster on all than a loop over them."""
@@ -153,19 +156,21 @@ class ObservedLoader(Loader):
 
     def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:
         prepared: Any = super()._prepare(ids, read, in_pieces)
+        return prepared.each(self._kernels.to_device) if self.source.is_sparse else prepared
+
+    def _complete(self, ids: Ints, gathering: "Gathering") -> Any:
+        prepared: Any = super()._complete(ids, gathering)
         return prepared.each(self._kernels.to_device)
 
-    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Any:
+    def _dense(self, ids: Ints, gathering: "Gathering") -> Any:
         """Return rows with zeros where they are unknown, and their weights."""
-        from somf.data.gather import gather  # Numba is slow to import
-        from somf.data.unknown import split_unknown
+        from somf.data.unknown import split_unknown  # Numba is slow to import
 
-        shape = (len(ids), self.source.shape[1])
-        rows, _ = gather(read, shape, self.permutation, self.dtype, in_pieces)
+        rows, _ = gathering.finish()
         if self.source.missing == "nan":
             unknown = split_unknown(rows)
         else:
-            unknown = np.zeros(shape, dtype=bool)
+            unknown = np.zeros(rows.shape, dtype=bool)
         if self.non_negative or not np.isfinite(rows.sum()):
             self._check(rows, rows, ids)
         base = self.source.base_weight

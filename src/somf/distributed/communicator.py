@@ -132,6 +132,19 @@ class Communicator(Protocol):
         """
         ...
 
+    def while_waiting(self, advance: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Return a context in which ranks that wait, and have no rows left, do something else.
+
+        A single process does not wait.
+
+        Parameters
+        ----------
+        advance : callable
+            Does a piece of work, and returns whether there was one left. It raises no error, and
+            sends no message.
+        """
+        ...
+
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that reports an error of this rank to all others, so that they end."""
         ...
@@ -210,6 +223,13 @@ class Alone:
         """Work on all rows at once."""
         work((slice(0, n_rows),))
         return nullcontext(NO_WORK)
+
+    def while_waiting(
+        self,
+        advance: Callable[[], bool],  # noqa: ARG002 (part of the protocol)
+    ) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
 
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""

@@ -80,7 +80,7 @@ class ProcessGroup:
         self.n_beside, self.is_broken = 1, False
         self._notes: dict[str, float] = {}
         self._enclosed: dict[str, float] = {}
-        self.row_work = NO_WORK
+        self.row_work, self._advance_other_work = NO_WORK, _nothing_to_do
 
     # Sums
 
@@ -217,6 +217,15 @@ class ProcessGroup:
         finally:
             self.row_work = NO_WORK
 
+    @contextmanager
+    def while_waiting(self, advance: Callable[[], bool]) -> Iterator[None]:
+        """See `Communicator.while_waiting`."""
+        self._advance_other_work = advance
+        try:
+            yield
+        finally:
+            self._advance_other_work = _nothing_to_do
+
     def carry(self, send: Any, received: Any) -> Any:
         """Exchange parts that are on the device; see `exchange`.
 
@@ -273,7 +282,7 @@ class ProcessGroup:
 
     def _wait(self, work: Any) -> None:
         """Wait for a message, until it is there, or another rank has failed, or for too long."""
-        while not work.is_completed() and self.row_work.advance():
+        while not work.is_completed() and (self.row_work.advance() or self._advance_other_work()):
             pass
         end = monotonic() + self.timeout
         while True:
@@ -311,6 +320,10 @@ class ProcessGroup:
             self.is_broken = True
             self.witness.report(error)
             raise
+
+
+def _nothing_to_do() -> bool:
+    return False
 
 
 def _message(n: int, arrays: list[Array], lengths: list[int]) -> Array:

@@ -179,7 +179,7 @@ class Loop:
             self._rest_of_epoch(),
         )
         is_first = True
-        with closing(minibatches):
+        with closing(minibatches), self.communicator.while_waiting(self.loader.advance):
             while not self._is_over:
                 tick = perf_counter()
                 minibatch = self._next(minibatches)
