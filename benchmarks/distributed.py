@@ -5,7 +5,8 @@
 1. Bytes that a rank sends in a step, counted by the communicator and by the network interface, and
    the formula, for several reductions.
 2. Strong scaling: milliseconds per step of W ranks with a global batch of 400, next to one process
-   with as many threads as all ranks have. Weak scaling: a batch of 50 per rank.
+   with as many threads as all ranks have, and next to a ceiling: as many processes at once, each
+   with the work of a rank, that neither send nor wait. Weak scaling: a batch of 50 per rank.
 3. Seconds from the death of a rank to the error on all others.
 4. A model of the time: compute time of one rank, measured at two batch sizes, divided by the number
    of ranks; plus messages times latency, plus bytes over bandwidth. Latency and bandwidth are
@@ -36,6 +37,7 @@ from benchmarks.ranks import (
     Steps,
     meet,
     patches_of,
+    place_of_process,
     run_ranks,
     topology,
 )
@@ -80,14 +82,29 @@ def measure_steps(
         loopback = (loopback_bytes() - loopback) / n_steps / ranks.size
         after = [getattr(ranks, name, 0) for name in ("n_bytes", "n_messages")]
     n_bytes, n_messages = ((b - a) / n_steps for a, b in zip(before, after, strict=True))
-    return {
-        "milliseconds": median(times),
-        "low": float(np.quantile(times, 0.25)),
-        "high": float(np.quantile(times, 0.75)),
-        "bytes": n_bytes,
-        "messages": n_messages,
-        "loopback": loopback,
-    }
+    counts = {"bytes": n_bytes, "messages": n_messages, "loopback": loopback}
+    return spread_of(times) | counts
+
+
+def measure_ceiling(
+    cube: Path | None, n_threads: int, n_ranks: int, n_steps: int
+) -> dict[str, float]:
+    """Return milliseconds of the work of one of some ranks, which neither sends nor waits."""
+    with threads(n_threads):
+        place = place_of_process()
+        fit = SilentSteps(patches_of(cube), REDUCTION, STRONG_BATCH, place.rank, n_ranks)
+        for _ in range(WARM_UP):
+            fit.advance()
+        meet()
+        times = [fit.advance() for _ in range(n_steps)]
+        meet()
+    return spread_of(times)
+
+
+def spread_of(times: list[float]) -> dict[str, float]:
+    """Return the median and the quartiles of milliseconds."""
+    low, middle, high = np.quantile(times, [0.25, 0.5, 0.75]).tolist()
+    return {"milliseconds": middle, "low": low, "high": high}
 
 
 def loopback_bytes() -> int:
@@ -199,6 +216,7 @@ def main() -> None:
     measure = partial(measure_steps, options.indian_pines)
     several = [n for n in counts if n > 1]
     result: dict[str, Any] = {
+        "topology": topology(),
         "n_threads": options.threads,
         "n_features": patches_of(options.indian_pines).shape[1],
         "itemsize": 4,
@@ -206,6 +224,8 @@ def main() -> None:
         "strong": {},
         "weak": {},
         "processes": {},
+        "ceiling": {},
+        "one alone": {},
         "messages": {},
     }
     for r in REDUCTIONS:
@@ -221,6 +241,12 @@ def main() -> None:
         alone = partial(measure, n * options.threads, 4, STRONG_BATCH, options.steps)
         result["processes"][str(n)] = run_ranks(1, alone)[0]
         if n > 1:
+            silent = partial(
+                measure_ceiling, options.indian_pines, options.threads, n, options.steps
+            )
+            result["ceiling"][str(n)] = slowest(run_ranks(n, silent))
+            result["one alone"][str(n)] = run_ranks(1, silent)[0]
+            print("ceiling", n, result["ceiling"][str(n)], result["one alone"][str(n)], flush=True)
             times = run_ranks(n, partial(measure_messages, 50))[0]
             result["messages"][str(n)] = latency_and_bandwidth(times)
     result["deaths"] = deaths(options.indian_pines, several[-1], options.threads)

@@ -31,11 +31,13 @@ from benchmarks.ranks import (
     REDUCTION,
     STRONG_BATCH,
     WARM_UP,
+    Place,
     SilentSteps,
     Steps,
     meet,
     patches_of,
     pin,
+    place_of_process,
     run_ranks,
     topology,
 )
@@ -105,13 +107,6 @@ def install(watch: Stopwatch) -> None:
         setattr(ProcessGroup, name, watch.timed(name, getattr(ProcessGroup, name)))
 
 
-class Place(NamedTuple):
-    """Which of how many processes this is."""
-
-    rank: int
-    size: int
-
-
 class Variant(NamedTuple):
     """One thing that is changed.
 
@@ -162,15 +157,6 @@ VARIANTS = {
     "bound: B of the mask only": Variant(_forget_other_rows),
 }
 """What can be changed. A bound does less than is right: what an idea could save at most."""
-
-
-def place_of_process() -> Place:
-    """Return the place in the group of torch, if this process is in one."""
-    from torch import distributed
-
-    if not distributed.is_initialized():
-        return Place(0, 1)
-    return Place(distributed.get_rank(), distributed.get_world_size())
 
 
 def measure(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -208,6 +208,22 @@ class SilentSteps(Steps):
     def restore(self) -> None:
         """Let the state have the Gram matrices and norms of its dictionary again."""
         self.solver.state.grams[:], self.solver.state.norms[:] = self._kept
+
+
+class Place(NamedTuple):
+    """Which of how many processes this is."""
+
+    rank: int
+    size: int
+
+
+def place_of_process() -> Place:
+    """Return the place in the group of torch, if this process is in one."""
+    from torch import distributed
+
+    if not distributed.is_initialized():
+        return Place(0, 1)
+    return Place(distributed.get_rank(), distributed.get_world_size())
 
 
 def meet() -> None:

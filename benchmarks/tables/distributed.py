@@ -88,6 +88,36 @@ def strong(results: dict[str, Any]) -> str:
     )
 
 
+def ceiling(results: dict[str, Any]) -> str:
+    """Return what ranks could reach if messages took no time, and what they reach."""
+    one = results["strong"]["1"]["milliseconds"]
+
+    def efficiency_of(n: str, row: dict[str, float]) -> float:
+        return one / row["milliseconds"] / int(n)
+
+    return table(
+        (
+            "ranks",
+            "one process alone, ms",
+            "all processes at once, ms",
+            "ceiling of the efficiency",
+            "efficiency of ranks",
+            "of the ceiling",
+        ),
+        (
+            (
+                n,
+                _spread(results["one alone"][n]),
+                _spread(row),
+                f"{efficiency_of(n, row):.2f}",
+                f"{efficiency_of(n, results['strong'][n]):.2f}",
+                f"{row['milliseconds'] / results['strong'][n]['milliseconds']:.2f}",
+            )
+            for n, row in results["ceiling"].items()
+        ),
+    )
+
+
 def weak(results: dict[str, Any]) -> str:
     """Return milliseconds per step with a batch that grows with the ranks."""
     rows = results["weak"]
