@@ -120,14 +120,22 @@ def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> 
     """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
 
     2 |S| k numbers for B and D, k (k + 1) / 2 for C and for the Gram matrix of each block of the
-    mask, and (2m)² for each block of m atoms. All but the first are sums, which travel whole and
-    once if they are small, and otherwise in parts and twice.
+    mask, and m (2m + 1) for each block of m atoms. All but the first are sums, which travel whole
+    and once if they are small, and otherwise in parts and twice.
     """
     rows = 2 * n_features / reduction * K * itemsize * (size - 1) / size
     return rows + sum(
         n * (size - 1) if is_direct(n, size) else 2 * n * (size - 1) / size
         for n in bytes_of_sums(reduction, itemsize)
     )
+
+
+def least(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
+    """Return the bytes that no exchange of rows can avoid: 2 |S| k + k² numbers, but for own ones.
+
+    A rank keeps its own part of what is scattered, and of what is gathered.
+    """
+    return (2 * n_features / reduction * K + K**2) * itemsize * (size - 1) / size
 
 
 def n_messages(size: int, reduction: float, itemsize: int = 4) -> int:
@@ -142,7 +150,8 @@ def bytes_of_sums(reduction: float, itemsize: int) -> list[int]:
     Those of the blocks of features of a mask are one sum, those of three blocks of atoms three.
     """
     n_blocks, triangle = 1 if reduction == 1 else BLOCKS_PER_MASK, K * (K + 1) // 2
-    return [itemsize * n for n in (triangle, 64**2, 64**2, 72**2, n_blocks * triangle)]
+    of_atoms = [m * (2 * m + 1) for m in (32, 32, 36)]
+    return [itemsize * n for n in (triangle, *of_atoms, n_blocks * triangle)]
 
 
 def is_direct(n_bytes: int, size: int) -> bool:
@@ -231,7 +240,11 @@ def main() -> None:
     for r in REDUCTIONS:
         job = partial(measure, options.threads, r, STRONG_BATCH, 6)
         found = run_ranks(several[-1], job)[0]
-        result["bytes"][str(r)] = found | {"formula": formula(51_200, r, several[-1])}
+        formulas = {
+            "formula": formula(51_200, r, several[-1]),
+            "least": least(51_200, r, several[-1]),
+        }
+        result["bytes"][str(r)] = found | formulas
         print("r =", r, result["bytes"][str(r)], flush=True)
     for n in counts:
         for kind, batch in (("strong", STRONG_BATCH), ("weak", WEAK_BATCH * n)):

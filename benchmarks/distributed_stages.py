@@ -42,7 +42,7 @@ from benchmarks.ranks import (
     topology,
 )
 from somf.data import Loader, gather
-from somf.distributed import row_work
+from somf.distributed import process_group, row_work
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import ProcessGroup
 from somf.kernels.cpu import products
@@ -140,6 +140,10 @@ def _load_at_once(_: Place) -> None:
     gather.PIECE_BYTES = 2**40
 
 
+def _send_sums_whole(_: Place) -> None:
+    process_group.DIRECT_BYTES = 10**6
+
+
 def _wait_idly(_: Place) -> None:
     Loader.advance = lambda _: False  # type: ignore[method-assign]
 
@@ -148,6 +152,7 @@ VARIANTS = {
     "as it is": Variant(),
     "load at once": Variant(_load_at_once),
     "no load while waiting": Variant(_wait_idly),
+    "sums sent whole": Variant(_send_sums_whole),
     "pinned": Variant(lambda place: pin(*place)),
     "threads spin": Variant(environment={"OMP_WAIT_POLICY": "active"}),
     "spin for a while": Variant(environment={"OMP_WAIT_POLICY": "", "GOMP_SPINCOUNT": "10000"}),

@@ -145,3 +145,42 @@ def test_a_source_that_raises_stop_iteration_is_named_in_an_error(chunk_starts, 
         setattr(source, flag, value)
     with pytest.raises(RuntimeError, match="Ending raised StopIteration"):
         DictionaryLearning(3, init="random", batch_size=4).fit(source)
+
+
+def pieces_of_two_rows(monkeypatch, dtype):
+    monkeypatch.setattr("somf.data.gather.PIECE_BYTES", 2 * 6 * dtype.itemsize)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_the_next_minibatch_can_be_loaded_piece_by_piece_while_one_is_in_use(
+    tmp_path, monkeypatch, kind
+):
+    np.save(tmp_path / "X.npy", X)
+    source = as_source(X) if kind == "memory" else open_source(tmp_path / "X.npy")
+    pieces_of_two_rows(monkeypatch, X.dtype)
+    loader = Loader(source, X.dtype, np.arange(6)[::-1].copy())
+    batches = [np.array([3, 1, 2, 9, 5]), np.array([7, 0, 8, 4, 6]), np.array([19, 11])]
+    assert not loader.advance()
+    with loader.stream(batches) as minibatches:
+        for ids, n_left in zip(batches, (3, 1, 0), strict=True):
+            np.testing.assert_array_equal(next(minibatches), X[ids][:, ::-1])
+            assert [loader.advance() for _ in range(n_left)] == [True] * n_left
+            assert not loader.advance()
+
+
+def test_an_error_while_the_next_minibatch_is_loaded_is_raised_in_its_place(monkeypatch):
+    class Failing(Source):
+        shape, dtype, is_in_memory = X.shape, X.dtype, True
+
+        def rows(self, ids):
+            if 7 in ids:
+                raise OSError("row 7 is lost")
+            return X[ids]
+
+    pieces_of_two_rows(monkeypatch, X.dtype)
+    loader = Loader(Failing(), X.dtype)
+    with loader.stream([np.array([1, 2, 3]), np.array([4, 5, 7])]) as minibatches:
+        np.testing.assert_array_equal(next(minibatches), X[1:4])
+        assert [loader.advance() for _ in range(3)] == [True, True, False]
+        with pytest.raises(OSError, match="row 7 is lost"):
+            next(minibatches)
