@@ -3,6 +3,8 @@
 import os
 import signal
 import time
+from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 
@@ -315,3 +317,18 @@ def use_nccl(rank, cases):
             [fit(rank, kind, on_gpu, X, {"ranks": which})[0] for which in ("off", "share")]
         )
     return found
+
+
+def work_while_waiting(rank, note):
+    """Let rank 0 wait for the others, which wait for what it does meanwhile."""
+    ranks, note = communicator_for("cpu"), Path(note)
+
+    def advance():
+        is_left = not note.exists()
+        note.touch()
+        return is_left
+
+    with ranks.while_waiting(advance) if rank == 0 else nullcontext():
+        while rank > 0 and not note.exists():
+            time.sleep(0.01)
+        return ranks.total(1.0)

@@ -36,3 +36,8 @@ def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
     expected = 8 * (size - 1) * (2 * p / reduction * k / size + sums)
     for steps in sent:
         assert np.median(steps) == pytest.approx(expected, rel=0.02)
+
+
+def test_a_rank_that_waits_for_a_message_does_other_work(ranks, tmp_path):
+    found = ranks.run(jobs.work_while_waiting, str(tmp_path / "note"))
+    assert found == [(ranks.size,)] * ranks.size
