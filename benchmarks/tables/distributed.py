@@ -39,6 +39,7 @@ NETWORKS = {
 def setting(results: dict[str, Any]) -> str:
     """Return the machine and the problem."""
     facts = {"threads per rank": results["n_threads"], "p": "51,200", "k": 100}
+    facts |= results.get("topology", {})
     return conditions(results["machine"], facts)
 
 
@@ -55,8 +56,8 @@ def traffic(results: dict[str, Any]) -> str:
             "MB sent per rank and step",
             "formula",
             "difference",
-            "(2|S|k + k²)(W − 1)/W",
-            "above it",
+            "least",
+            "above the least",
             "on the interface",
         ),
         (
