@@ -225,6 +225,8 @@ def run(n_processes: int, job: Callable[..., Any], variant: str, *arguments: Any
     os.environ |= before
     if None in answers:
         raise RuntimeError(f"{answers.count(None)} of {n_processes} processes have failed")
+    slowest = max(answer[WHOLE] for answer in answers)
+    print(f"{n_processes} processes, {variant}: {slowest:.1f} ms per step", flush=True)
     names = sorted({name for answer in answers for name in answer})
     found = {name: [answer.get(name, 0.0) for answer in answers] for name in names}
     return {
