@@ -5,7 +5,8 @@
 1. Bytes that a rank sends in a step, counted by the communicator and by the network interface, and
    the formula, for several reductions.
 2. Strong scaling: milliseconds per step of W ranks with a global batch of 400, next to one process
-   with as many threads as all ranks have. Weak scaling: a batch of 50 per rank.
+   with as many threads as all ranks have, and next to a ceiling: as many processes at once, each
+   with the work of a rank, that neither send nor wait. Weak scaling: a batch of 50 per rank.
 3. Seconds from the death of a rank to the error on all others.
 4. A model of the time: compute time of one rank, measured at two batch sizes, divided by the number
    of ranks; plus messages times latency, plus bytes over bandwidth. Latency and bandwidth are
@@ -16,13 +17,10 @@ processes of this machine that talk by gloo, through the loopback interface.
 """
 
 import argparse
-import multiprocessing
 import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -31,22 +29,26 @@ from typing import Any
 import numpy as np
 
 from benchmarks.machine import write_results
-from benchmarks.scenes import ALPHA, K, indian_pines_cube, split_indian_pines
-from somf import DictionaryLearning
+from benchmarks.ranks import (
+    REDUCTION,
+    STRONG_BATCH,
+    WARM_UP,
+    SilentSteps,
+    Steps,
+    meet,
+    patches_of,
+    place_of_process,
+    run_ranks,
+    topology,
+)
+from benchmarks.scenes import K
 from somf.algorithm.masks import BLOCKS_PER_MASK
-from somf.algorithm.solver import Solver
-from somf.data import loader_for
 from somf.distributed.connection import communicator_for
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import DIRECT_BYTES
 from somf.errors import RankError
 from somf.kernels.cpu.cores import available_cores
 from somf.kernels.cpu.threads import threads
-from somf.training.minibatches import epochs
-from somf.training.start import divide, hold_out, start
-
-STRONG_BATCH = 400
-"""Samples of a minibatch on all ranks, however many there are."""
 
 WEAK_BATCH = 50
 """Samples of a minibatch for each rank."""
@@ -54,96 +56,14 @@ WEAK_BATCH = 50
 REDUCTIONS = (1, 2, 4, 8, 12)
 """r, where bytes are counted."""
 
-WARM_UP = 6
-"""Steps before time is measured: kernels are compiled, buffers allocated."""
-
 LOOPBACK = Path("/proc/net/dev")
 """Where Linux counts the bytes of network interfaces."""
 
 MESSAGES = (2**10, 2**14, 2**18, 2**20, 2**22)
 """Bytes that a rank sends to all others together, for latency and bandwidth."""
 
-TIMEOUT = 600
-"""Seconds for one job of all ranks."""
-
 N_DEATHS = 5
 """How often a rank is killed."""
-
-
-def run_ranks(size: int, job: Callable[[], Any]) -> list[Any]:
-    """Return what a job returns on each of some new processes; None for those that were killed."""
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        results = context.Queue()
-        processes = [
-            context.Process(target=_serve, args=(rank, size, f"{folder}/store", job, results))
-            for rank in range(size)
-        ]
-        for process in processes:
-            process.start()
-        answers: dict[int, Any] = {}
-        end = time.monotonic() + TIMEOUT
-        while len(answers) < size and time.monotonic() < end:
-            while not results.empty():
-                answers.update([results.get()])
-            if not any(process.is_alive() for process in processes) and results.empty():
-                break
-            time.sleep(0.05)
-        for process in processes:
-            process.kill()
-            process.join()
-    return [answers.get(rank) for rank in range(size)]
-
-
-def _serve(rank: int, size: int, place: str, job: Callable[[], Any], results: Any) -> None:
-    import torch
-    from torch import distributed
-
-    torch.set_num_threads(1)
-    if size > 1:
-        distributed.init_process_group(
-            "gloo",
-            store=distributed.FileStore(place, size),
-            rank=rank,
-            world_size=size,
-            timeout=timedelta(seconds=TIMEOUT),
-        )
-    results.put((rank, job()))
-    results.close()
-    results.join_thread()
-
-
-class Steps:
-    """A fit that is advanced step by step, as one of the ranks of this process's group.
-
-    Parameters
-    ----------
-    patches : Source
-    reduction : float
-    batch_size : int
-        On all ranks.
-    """
-
-    def __init__(self, patches: Any, reduction: float, batch_size: int) -> None:
-        self.ranks = communicator_for("cpu")
-        model = DictionaryLearning(
-            K, alpha=ALPHA, reduction=reduction, batch_size=batch_size, n_epochs=1000
-        )
-        n, p = patches.shape
-        config = model._requested_config().for_features(p).for_samples(n, p)
-        rows = divide(patches, False, self.ranks)
-        samples = hold_out(patches, None, 0, rows).samples
-        state = start(config, patches, samples, 0, True, self.ranks)
-        loader = loader_for("cpu", patches, state.dtype, state.permutation)
-        self.solver, self.samples = Solver(config, state, self.ranks), samples
-        self.minibatches = epochs(loader, samples, 0, batch_size, config.n_epochs)
-
-    def advance(self) -> float:
-        """Do one step; return its milliseconds."""
-        begin = time.perf_counter()
-        ids, X, size = next(self.minibatches)
-        self.solver.step(X, self.samples.slots(ids), size)
-        return 1e3 * (time.perf_counter() - begin)
 
 
 def measure_steps(
@@ -162,14 +82,29 @@ def measure_steps(
         loopback = (loopback_bytes() - loopback) / n_steps / ranks.size
         after = [getattr(ranks, name, 0) for name in ("n_bytes", "n_messages")]
     n_bytes, n_messages = ((b - a) / n_steps for a, b in zip(before, after, strict=True))
-    return {
-        "milliseconds": median(times),
-        "low": float(np.quantile(times, 0.25)),
-        "high": float(np.quantile(times, 0.75)),
-        "bytes": n_bytes,
-        "messages": n_messages,
-        "loopback": loopback,
-    }
+    counts = {"bytes": n_bytes, "messages": n_messages, "loopback": loopback}
+    return spread_of(times) | counts
+
+
+def measure_ceiling(
+    cube: Path | None, n_threads: int, n_ranks: int, n_steps: int
+) -> dict[str, float]:
+    """Return milliseconds of the work of one of some ranks, which neither sends nor waits."""
+    with threads(n_threads):
+        place = place_of_process()
+        fit = SilentSteps(patches_of(cube), REDUCTION, STRONG_BATCH, place.rank, n_ranks)
+        for _ in range(WARM_UP):
+            fit.advance()
+        meet()
+        times = [fit.advance() for _ in range(n_steps)]
+        meet()
+    return spread_of(times)
+
+
+def spread_of(times: list[float]) -> dict[str, float]:
+    """Return the median and the quartiles of milliseconds."""
+    low, middle, high = np.quantile(times, [0.25, 0.5, 0.75]).tolist()
+    return {"milliseconds": middle, "low": low, "high": high}
 
 
 def loopback_bytes() -> int:
@@ -185,14 +120,22 @@ def formula(n_features: int, reduction: float, size: int, itemsize: int = 4) -> 
     """Return the bytes that a rank sends in a step: the rows of B and D of a mask, and little else.
 
     2 |S| k numbers for B and D, k (k + 1) / 2 for C and for the Gram matrix of each block of the
-    mask, and (2m)² for each block of m atoms. All but the first are sums, which travel whole and
-    once if they are small, and otherwise in parts and twice.
+    mask, and m (2m + 1) for each block of m atoms. All but the first are sums, which travel whole
+    and once if they are small, and otherwise in parts and twice.
     """
     rows = 2 * n_features / reduction * K * itemsize * (size - 1) / size
     return rows + sum(
         n * (size - 1) if is_direct(n, size) else 2 * n * (size - 1) / size
         for n in bytes_of_sums(reduction, itemsize)
     )
+
+
+def least(n_features: int, reduction: float, size: int, itemsize: int = 4) -> float:
+    """Return the bytes that no exchange of rows can avoid: 2 |S| k + k² numbers, but for own ones.
+
+    A rank keeps its own part of what is scattered, and of what is gathered.
+    """
+    return (2 * n_features / reduction * K + K**2) * itemsize * (size - 1) / size
 
 
 def n_messages(size: int, reduction: float, itemsize: int = 4) -> int:
@@ -207,7 +150,8 @@ def bytes_of_sums(reduction: float, itemsize: int) -> list[int]:
     Those of the blocks of features of a mask are one sum, those of three blocks of atoms three.
     """
     n_blocks, triangle = 1 if reduction == 1 else BLOCKS_PER_MASK, K * (K + 1) // 2
-    return [itemsize * n for n in (triangle, 64**2, 64**2, 72**2, n_blocks * triangle)]
+    of_atoms = [m * (2 * m + 1) for m in (32, 32, 36)]
+    return [itemsize * n for n in (triangle, *of_atoms, n_blocks * triangle)]
 
 
 def is_direct(n_bytes: int, size: int) -> bool:
@@ -253,11 +197,6 @@ def measure_death(cube: Path | None, n_threads: int, victim: int) -> float | Non
     return None
 
 
-def patches_of(cube: Path | None) -> Any:
-    """Return the training patches of Indian Pines, from a file or as tensorly ships them."""
-    return split_indian_pines(indian_pines_cube() if cube is None else np.load(cube))[0]
-
-
 def deaths(cube: Path | None, size: int, n_threads: int) -> list[float]:
     """Return the seconds from the death of a rank to the last error of the others."""
     found = []
@@ -286,6 +225,7 @@ def main() -> None:
     measure = partial(measure_steps, options.indian_pines)
     several = [n for n in counts if n > 1]
     result: dict[str, Any] = {
+        "topology": topology(),
         "n_threads": options.threads,
         "n_features": patches_of(options.indian_pines).shape[1],
         "itemsize": 4,
@@ -293,6 +233,8 @@ def main() -> None:
         "strong": {},
         "weak": {},
         "processes": {},
+        "ceiling": {},
+        "one alone": {},
         "messages": {},
     }
     for r in REDUCTIONS:
@@ -308,6 +250,12 @@ def main() -> None:
         alone = partial(measure, n * options.threads, 4, STRONG_BATCH, options.steps)
         result["processes"][str(n)] = run_ranks(1, alone)[0]
         if n > 1:
+            silent = partial(
+                measure_ceiling, options.indian_pines, options.threads, n, options.steps
+            )
+            result["ceiling"][str(n)] = slowest(run_ranks(n, silent))
+            result["one alone"][str(n)] = run_ranks(1, silent)[0]
+            print("ceiling", n, result["ceiling"][str(n)], result["one alone"][str(n)], flush=True)
             times = run_ranks(n, partial(measure_messages, 50))[0]
             result["messages"][str(n)] = latency_and_bandwidth(times)
     result["deaths"] = deaths(options.indian_pines, several[-1], options.threads)

@@ -3,11 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from benchmarks.distributed import STRONG_BATCH, WEAK_BATCH, formula, n_messages
+from benchmarks.distributed import WEAK_BATCH, formula, least, n_messages
+from benchmarks.ranks import REDUCTION, STRONG_BATCH
 from benchmarks.tables.markdown import conditions, size, table
-
-REDUCTION = 4
-"""r of the measurements of time."""
 
 N_NODES = 64
 """Nodes of the extrapolation, one rank on each."""
@@ -41,19 +39,35 @@ NETWORKS = {
 def setting(results: dict[str, Any]) -> str:
     """Return the machine and the problem."""
     facts = {"threads per rank": results["n_threads"], "p": "51,200", "k": 100}
+    facts |= results.get("topology", {})
     return conditions(results["machine"], facts)
 
 
 def traffic(results: dict[str, Any]) -> str:
-    """Return the bytes of a step, counted in two ways, and the formula."""
+    """Return the bytes of a step, counted in two ways, and two formulas."""
+    n_ranks = max(map(int, results["strong"]))
+
+    def least_of(r: str) -> float:
+        return least(results["n_features"], float(r), n_ranks)
+
     return table(
-        ("r", "MB sent per rank and step", "formula", "difference", "on the interface"),
+        (
+            "r",
+            "MB sent per rank and step",
+            "formula",
+            "difference",
+            "least",
+            "above the least",
+            "on the interface",
+        ),
         (
             (
                 r,
                 f"{row['bytes'] / 1e6:.2f}",
                 f"{row['formula'] / 1e6:.2f}",
                 f"{100 * (row['bytes'] / row['formula'] - 1):+.1f} %",
+                f"{least_of(r) / 1e6:.2f}",
+                f"{100 * (row['bytes'] / least_of(r) - 1):+.1f} %",
                 f"{row['loopback'] / 1e6:.2f}",
             )
             for r, row in results["bytes"].items()
@@ -86,6 +100,36 @@ def strong(results: dict[str, Any]) -> str:
                 f"{results['processes'][n]['milliseconds'] / row['milliseconds']:.2f}",
             )
             for n, row in rows.items()
+        ),
+    )
+
+
+def ceiling(results: dict[str, Any]) -> str:
+    """Return what ranks could reach if messages took no time, and what they reach."""
+    one = results["strong"]["1"]["milliseconds"]
+
+    def efficiency_of(n: str, row: dict[str, float]) -> float:
+        return one / row["milliseconds"] / int(n)
+
+    return table(
+        (
+            "ranks",
+            "one process alone, ms",
+            "all processes at once, ms",
+            "ceiling of the efficiency",
+            "efficiency of ranks",
+            "of the ceiling",
+        ),
+        (
+            (
+                n,
+                _spread(results["one alone"][n]),
+                _spread(row),
+                f"{efficiency_of(n, row):.2f}",
+                f"{efficiency_of(n, results['strong'][n]):.2f}",
+                f"{row['milliseconds'] / results['strong'][n]['milliseconds']:.2f}",
+            )
+            for n, row in results.get("ceiling", {}).items()  # older results have none
         ),
     )
 

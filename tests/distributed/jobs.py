@@ -69,6 +69,12 @@ def fit(_, kind, settings, X, options=None):
     return model.components_, model.n_iter_, model.history_.get("objective"), model.alpha_
 
 
+def fit_offsets(_, settings, X, sample_weight):
+    """Fit; return the atoms and the offsets."""
+    model = somf.DictionaryLearning(**settings).fit(X, sample_weight=sample_weight)
+    return model.components_, model.offsets_
+
+
 def fit_many(rank, cases, size):
     """Fit all cases; return the atoms, and on rank 0 those of `replay`."""
     before, found = row_work.PIECE_ROWS, []

@@ -9,7 +9,6 @@ import somf
 from somf.distributed.dealing import edges_of
 from tests.distributed import jobs
 from tests.helpers.problems import random_csr
-from tests.helpers.ranks import RankFailure
 
 CASES = [
     (kind, jobs.params(**extra, code_tol=1e-12, **jobs.PROBLEMS[kind]), "dense")
@@ -74,9 +73,14 @@ def test_ranks_heed_weights_of_entries_and_of_samples(two):
     assert found[0][0].tobytes() == found[1][0].tobytes()
 
 
-def test_offsets_are_for_a_single_process(two):
-    with pytest.raises(RankFailure, match="center='both' is for a single process, got 2 ranks"):
-        two.run(jobs.fit, "DictionaryLearning", jobs.params(center="both"), jobs.samples())
+def test_offsets_are_those_of_the_samples_of_all_ranks(ranks):
+    X, settings = jobs.unknown("DictionaryLearning"), jobs.params(center="both", missing="nan")
+    weight = np.random.default_rng(0).uniform(0.5, 2.0, len(X))
+    alone = somf.DictionaryLearning(**settings).fit(X, sample_weight=weight)
+    found = ranks.run(jobs.fit_offsets, settings, X, weight)
+    for components, offsets in found:
+        np.testing.assert_allclose(offsets, alone.offsets_, atol=1e-12)
+        assert components.tobytes() == found[0][0].tobytes()
 
 
 def test_a_fit_is_repeated_bit_by_bit(two):

@@ -30,7 +30,8 @@ def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
     settings = jobs.params(n_components=k, reduction=reduction, code_estimator="masked")
     sent = ranks.run(jobs.bytes_per_step, settings, p)
     n_blocks = 1 if reduction == 1 else 2
-    sums = (1 + n_blocks) * k * (k + 1) / 2 + (2 * k) ** 2  # small, so they are sent whole to all
+    # Small sums are sent whole to all.
+    sums = (1 + n_blocks) * k * (k + 1) / 2 + k * (2 * k + 1)
     expected = 8 * (size - 1) * (2 * p / reduction * k / size + sums)
     for steps in sent:
         assert np.median(steps) == pytest.approx(expected, rel=0.02)

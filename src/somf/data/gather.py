@@ -16,6 +16,13 @@ from somf.typing import Array, Ints
 PIECES_PER_THREAD = 4
 """Pieces of a minibatch for every thread that reads."""
 
+PIECE_BYTES = 2**19
+"""Bytes of a piece for every thread, if threads read a piece together.
+
+Where a source copies rows, such as patches, the copies are still in the cache of a core when their
+columns are permuted: a minibatch of patches takes little more than half of the time.
+"""
+
 
 def gather(
     read: PieceReader,
@@ -46,20 +53,19 @@ def gather(
     """
     rows = np.empty(shape, dtype=dtype)
     threads = threads_for(4.0 * rows.size)
-    if not in_pieces or threads.count == 1:
-        return rows, _gather_piece(read, slice(0, shape[0]), permutation, rows, threads.count)
-    pieces = _pieces(shape[0], threads.count * PIECES_PER_THREAD)
+    reads_together = not in_pieces or threads.count == 1
+    if reads_together:
+        size = threads.count * PIECE_BYTES // max(1, shape[1] * dtype.itemsize)
+    else:
+        size = -(-shape[0] // (threads.count * PIECES_PER_THREAD))
+    starts = range(0, shape[0], max(1, size))
+    pieces = [slice(start, min(start + starts.step, shape[0])) for start in starts]
+    n_threads = threads.count if reads_together else 1
 
     def gather_piece(piece: slice) -> float:
-        return _gather_piece(read, piece, permutation, rows[piece], 1)
+        return _gather_piece(read, piece, permutation, rows[piece], n_threads)
 
-    return rows, sum(threads.readers.map(gather_piece, pieces))
-
-
-def _pieces(n_rows: int, count: int) -> list[slice]:
-    """Cut rows into pieces of about the same size; a thread takes the next one when it is free."""
-    size = max(1, -(-n_rows // count))
-    return [slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size)]
+    return rows, sum((map if reads_together else threads.readers.map)(gather_piece, pieces))
 
 
 def _gather_piece(

@@ -1,5 +1,6 @@
 """What is common to the entries of a sample, and to those of a feature: x ≈ mean + aᵢ + bⱼ."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,7 @@ class Offsets:
         ids: Ints,
         weights: Source | None = None,
         sample_weight: Array | None = None,
+        total_of: Callable[[Array], Array] = np.asarray,
     ) -> "Offsets":
         """Return the offsets of features, from all known entries of some samples.
 
@@ -94,6 +96,8 @@ class Offsets:
             How much each entry counts.
         sample_weight : ndarray of shape (n,), optional
             How much each row of the source counts: two copies count like one of weight 2.
+        total_of : callable
+            Returns the sum of an array over all ranks; by default there is one.
 
         Raises
         ------
@@ -112,10 +116,11 @@ class Offsets:
                 row = int(chunk[samples[~np.isfinite(entries)][0]])
                 raise NotFiniteError(f"X must be finite, got infinity in row {row}.", "X", row)
             total, count = total + float(counts @ entries), count + float(counts.sum())
+        total, count = total_of(np.array([total, count])).tolist()
         mean = total / count if count > 0 else 0.0
         offsets = cls(np.full(p, mean))
         for _ in range(N_SWEEPS):
-            sums, total_counts = np.zeros(p), np.full(p, SHRINKAGE)
+            sums, total_counts = np.zeros(p), np.zeros(p)
             for chunk in chunks:
                 samples, features, entries, counts = _read(source, chunk, weights)
                 left = entries - offsets.features[features]
@@ -125,7 +130,8 @@ class Offsets:
                     features, counts * (entries - mean - of_samples[samples]), minlength=p
                 )
                 total_counts += np.bincount(features, counts, minlength=p)
-            offsets = cls(mean + sums / total_counts)
+            sums, total_counts = total_of(np.stack([sums, total_counts]))
+            offsets = cls(mean + sums / (total_counts + SHRINKAGE))
         return offsets
 
 

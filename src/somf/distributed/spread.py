@@ -54,8 +54,9 @@ class SpreadUpdate:
         if self.is_spread:
             first = min(self.group.rank * m, q)
             n_own, D_own = min(q - first, m), send[0]
-            self.kernels.pack_rows(D, _some_of(rows, first, n_own), D_own)
-            self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, self.group.add_up)
+            self.kernels.pack_rows(D, some_of(rows, first, n_own), D_own)
+            total = self.group.add_up_symmetric
+            self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, total)
             send[1:] = D_own
             D_s = self.group.carry(send, received).reshape(size * m, -1)
             self.kernels.unpack_rows(D_s, D, rows)
@@ -137,7 +138,7 @@ class UpdateByFeature:
         return packed
 
 
-def _some_of(rows: Slices, first: int, count: int) -> Slices:
+def some_of(rows: Slices, first: int, count: int) -> Slices:
     """Return `count` of some rows, from the `first` of them on."""
     found, before = [], 0
     for s in rows:

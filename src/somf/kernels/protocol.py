@@ -420,7 +420,7 @@ class Kernels(Protocol):
         C : array of shape (k, k)
         budget : array of shape (k,)
         total : callable
-            Returns the sum of an array over all parts.
+            Returns the sum of a vector, or of a symmetric matrix, over all parts.
         """
         ...
 

@@ -14,7 +14,6 @@ from somf.algorithm.state_check import check_state
 from somf.data import Loader, ObservedSource, Offsets, Source, loader_for
 from somf.data.sources.centred import CentredSource
 from somf.distributed import ALONE, Communicator
-from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.cpu.threads import thread_count, threads
 from somf.kernels.host import to_host
@@ -88,8 +87,6 @@ def fit(
     keep : callable, optional
         Called with what was learned until Ctrl-C ends a fit without a checkpoint.
     """
-    if config.is_centred and communicator.size > 1:
-        raise DataError(f"center='both' is for a single process, got {communicator.size} ranks.")
     seed = communicator.tell(seed)[0]
     if isinstance(source, ObservedSource):
         # Every rank has looked at some rows, which may be its own.
@@ -223,16 +220,19 @@ def learned_offsets(
     communicator: Communicator = ALONE,
 ) -> Array:
     """Find the offsets of the features, if they are wanted, and let the source subtract them."""
-    dtype = config.dtype_for(source.dtype)
+    dtype, kernels = config.dtype_for(source.dtype), kernels_for(config.device)
+
+    def total_of(sums: Array) -> Array:
+        return to_host(communicator.sum(kernels.to_device(sums))[0])
+
     if isinstance(source, CentredSource):
-        kernels = kernels_for(config.device)
-        (sums,) = communicator.sum(kernels.to_device(source.sums(ids, sample_weight)))
-        *totals, count = to_host(sums)
+        *totals, count = total_of(source.sums(ids, sample_weight))
         source.means = (np.asarray(totals) / count).astype(dtype)
         return source.means
     if not config.is_centred or not isinstance(source, ObservedSource):
         return np.zeros(0, dtype)
-    features = Offsets.learn(source, ids, source.weights, sample_weight).features.astype(dtype)
+    found = Offsets.learn(source, ids, source.weights, sample_weight, total_of)
+    features = found.features.astype(dtype)
     source.offsets = Offsets(features)
     return features
 
