@@ -13,8 +13,8 @@ import scipy
 import sklearn
 from threadpoolctl import threadpool_info
 
-import somf
 from somf.kernels.cpu.threads import thread_count
+from somf.persistence.provenance import provenance_of
 
 
 def seconds_of_others() -> float:
@@ -55,5 +55,5 @@ def facts() -> dict[str, Any]:
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
         "numba": numba.__version__,
-        "somf": somf.__version__,
+        "somf": provenance_of(())["somf"],
     }
