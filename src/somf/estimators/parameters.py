@@ -170,9 +170,9 @@ history_ : dict of lists
     every `record_every` samples and at the end.
 reconstruction_err_ : float
     After `fit` to X in memory, where X and codes have at most 2²⁴ entries: the Frobenius norm of
-    ``X - codes @ components_``, with the codes of `transform`, of all samples of X as the model sees
-    them (less their means with `center`, of unit norm with `normalize`, known entries only). Other data
-    would need a further pass that may be long: ``measure(X).reconstruction_err``.
+    ``X - codes @ components_``, with the codes of `transform`, of all samples of X as the model
+    sees them (less their means with `center`, of unit norm with `normalize`, known entries only).
+    Other data would need a further pass that may be long: ``measure(X).reconstruction_err``.
 explained_variance_ratio_ : ndarray of shape (n_components,)
     Likewise, where all entries are known and have no weights: the share of every atom in the
     variance of X. The sum is that of all atoms. For principal components it is what PCA has;
