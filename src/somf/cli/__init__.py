@@ -1,6 +1,6 @@
 """The `somf` command: fit, use and inspect models without writing Python."""
 
-import signal
+import os
 import sys
 
 from somf.cli.ctrl_c import handler_of_ctrl_c
@@ -15,7 +15,7 @@ def main() -> None:
     """Run the command; without its libraries, name the extra that installs them."""
     try:
         # There is nothing to clean up yet: Ctrl-C ends the process, without an error of an import.
-        with handler_of_ctrl_c(signal.SIG_DFL):
+        with handler_of_ctrl_c(lambda *_: os._exit(130)):
             for library in LIBRARIES:
                 import_optional(library, "cli", "The somf command")
             from somf.cli.app import application, print_traceback

@@ -29,7 +29,7 @@ def handler_of_ctrl_c(handler: Any) -> Iterator[None]:
 
     Parameters
     ----------
-    handler : callable or signal.Handlers
+    handler : callable
     """
     _presses.clear()
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
