@@ -1,6 +1,8 @@
 """TOML files with the options of a run."""
 
 import html
+import os
+import threading
 import tomllib
 
 import numpy as np
@@ -127,3 +129,32 @@ def test_a_file_cannot_start_processes(somf_command):
         file.write("workers = 100000\n")
     somf_command("fit rows.npy --config run.toml --components 4 -o rows.somf", code=2)
     assert "workers" in somf_command.errors
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no FIFOs")
+def test_options_may_come_from_a_pipe_and_one_without_a_writer_is_not_waited_for(somf_command):
+    os.mkfifo("pipe")
+    somf_command("fit --config pipe -o rows.somf", code=2)
+    assert "is a pipe to which no process writes" in somf_command.errors
+    reader, writer = os.pipe()
+
+    def write():
+        with open(writer, "w") as file:
+            file.write('data = ["rows.npy"]\ncomponents = 3\n')
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        somf_command(f"fit --config /dev/fd/{reader} -o rows.somf")
+    finally:
+        thread.join()
+        os.close(reader)
+    assert somf.load("rows.somf").n_components == 3
+
+
+def test_a_file_that_is_too_large_for_options_is_not_read(somf_command, monkeypatch):
+    monkeypatch.setattr("somf.cli.config_file.MOST_BYTES", 100)
+    with open("run.toml", "w") as file:
+        file.write("components = 3\n" + "# more\n" * 20)
+    somf_command("fit rows.npy --config run.toml -o rows.somf", code=2)
+    assert "more than 100 bytes" in somf_command.errors

@@ -172,3 +172,10 @@ def test_a_folder_that_is_not_data_is_named_as_one(somf_command):
         somf_command(line, code=2)
         assert "'.' is a folder, not data" in somf_command.errors
         assert "*.npy" in somf_command.errors
+
+
+def test_the_blocks_of_a_sparse_matrix_are_no_image(somf_command):
+    sp.save_npz("blocks.npz", sp.bsr_array(np.eye(6), blocksize=(2, 3)))
+    assert somf_command.json("info blocks.npz")["what"] == "a sparse matrix"
+    somf_command("fit blocks.npz --patches 2x2 -o blocks.somf", code=1)
+    assert "holds a sparse matrix, and no image" in somf_command.errors

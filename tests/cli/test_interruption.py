@@ -8,6 +8,7 @@ import pytest
 import somf
 from somf.cli import fit as command
 from somf.cli.interruption import Interruption
+from somf.errors import MissingLibraryError
 
 FIT = "fit rows.npy --components 5 --batch-size 10 --seed 0 -o rows.somf"
 
@@ -69,3 +70,28 @@ def test_a_run_that_is_not_interrupted_does_not_depend_on_the_option(somf_comman
     assert (one.components_ == other.components_).all()
     with open("rows.somf.toml", encoding="utf-8") as file:
         assert "partial" not in file.read()
+
+
+ERRORS = [ImportError("initialization failed"), MissingLibraryError("A GPU", "torch", "cuda")]
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_ctrl_c_during_an_import_is_not_an_error_of_the_import(somf_command, monkeypatch, error):
+    def swallow(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise error from None
+
+    monkeypatch.setattr("somf.cli.info.recognise", swallow)
+    somf_command("info rows.npy", code=130)
+    assert somf_command.errors == ""
+
+
+def test_an_error_of_an_import_without_ctrl_c_is_shown(somf_command, monkeypatch):
+    def fail(*_):
+        raise MissingLibraryError("A GPU", "torch", "cuda")
+
+    monkeypatch.setattr("somf.cli.info.recognise", fail)
+    somf_command("info rows.npy", code=1)
+    assert "torch" in somf_command.errors

@@ -15,6 +15,7 @@ from somf.cli.bench import bench
 from somf.cli.command import examples
 from somf.cli.compare import compare
 from somf.cli.console import echo, escaped_errors
+from somf.cli.ctrl_c import handler_of_ctrl_c, interrupt, was_pressed
 from somf.cli.demo import demo
 from somf.cli.errors import message_of
 from somf.cli.fit import fit
@@ -50,14 +51,18 @@ class Application(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand."""
-        with _exit_on_sigterm(), escaped_errors():
+        with _exit_on_sigterm(), handler_of_ctrl_c(interrupt), escaped_errors():
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
                 # The reader of stdout is gone. Python must not write to it again when it exits.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 ctx.exit(1)
-            except EXPECTED_ERRORS as error:
+            except (ImportError, *EXPECTED_ERRORS) as error:
+                if isinstance(error, ImportError) and was_pressed():
+                    ctx.exit(INTERRUPTED)
+                if not isinstance(error, EXPECTED_ERRORS):
+                    raise
                 raise click.ClickException(message_of(error)) from error
             except KeyboardInterrupt:
                 ctx.exit(INTERRUPTED)

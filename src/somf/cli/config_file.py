@@ -1,6 +1,8 @@
 """TOML files with the options of a command: read by --config, written beside each model."""
 
+import os
 import shlex
+import stat
 import tomllib
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -20,6 +22,9 @@ The options of somf {version} that wrote {output}. To repeat the run, in the sam
 
 NOT_IN_FILES = ("config", "force", "quiet", "as_json", "help", "workers", "partial")
 """Options that a file cannot have: they do not change the result, or belong to a machine."""
+
+MOST_BYTES = 2**24
+"""Bytes of a file, at most."""
 
 VALUES: dict[type[Any], tuple[tuple[type, ...], str]] = {
     click.types.BoolParamType: ((bool,), "true or false"),
@@ -55,8 +60,7 @@ def from_config(ctx: click.Context, parameter: click.Parameter, value: Any) -> A
 def _read(ctx: click.Context, path: str) -> str:
     """Make the values in a file the defaults of a command."""
     try:
-        with open(path, "rb") as file:
-            values = tomllib.load(file)
+        values = tomllib.loads(_content(path).decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise click.BadParameter(
             f"{path!r} is not TOML: {error}.", param_hint="--config"
@@ -75,6 +79,26 @@ def _read(ctx: click.Context, path: str) -> str:
         raise click.BadParameter(f"{path!r} {wrong}", param_hint="--config")
     ctx.default_map = {str(parameters[key].name): value for key, value in values.items()}
     return path
+
+
+def _content(path: str) -> bytes:
+    """Return what a file holds, or what a process writes to a pipe, as in ``--config <(…)``.
+
+    A FIFO that no process writes to is an error, rather than waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+        if is_pipe:
+            os.set_blocking(descriptor, True)  # a process may take its time to write
+        content = file.read(MOST_BYTES + 1)
+    if is_pipe and not content:
+        wrong = "is a pipe to which no process writes"
+    elif len(content) > MOST_BYTES:
+        wrong = f"has more than {MOST_BYTES:,} bytes, and so is not a file of options"
+    else:
+        return content
+    raise click.BadParameter(f"{path!r} {wrong}.", param_hint="--config")
 
 
 def _did_you_mean(key: str, parameters: Mapping[str, click.Parameter]) -> str:

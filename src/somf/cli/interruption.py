@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from somf.cli.console import echo
+from somf.cli.ctrl_c import interrupt
 from somf.estimators.base import MatrixFactorization
 from somf.training.callbacks import Progress
 
@@ -58,7 +59,7 @@ class Interruption:
 
     def _heed(self, *_: Any) -> None:
         if self.is_asked or not self._has_begun:
-            raise KeyboardInterrupt
+            interrupt()
         self.is_asked = True
         echo(MESSAGE, err=True)
 

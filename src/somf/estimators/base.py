@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Literal, Self, TypeAlias, get_args
@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,7 +21,13 @@ from somf.data.sources.centred import CentredSource
 from somf.data.sources.normalized import NormalizedSource
 from somf.distributed import Alone, Communicator
 from somf.distributed.connection import communicator_for
-from somf.errors import MissingFileError, MissingStateError, ParameterError, SparsityWarning
+from somf.errors import (
+    MissingFileError,
+    MissingStateError,
+    ParameterError,
+    ScaleError,
+    SparsityWarning,
+)
 from somf.estimators.applying import coding, on_scale_of, rows_of_rank
 from somf.estimators.arguments import check_ids, check_pursuit, check_weights
 from somf.estimators.config import (
@@ -44,6 +51,13 @@ from somf.estimators.opening import (
     open_samples,
 )
 from somf.estimators.parameters import describe_parameters
+from somf.estimators.quality import (
+    ENTRIES_PER_SAMPLE,
+    OfSmallData,
+    adopt_quality,
+    forget_quality,
+    is_cheap,
+)
 from somf.estimators.sparsity import CodeCounts, warn_about_atoms, warn_about_codes
 from somf.inference.coding import (
     CodedChunk,
@@ -104,6 +118,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     channels_: Channels
     provenance_: dict[str, str]
     patch_shape_: tuple[int, ...]
+    reconstruction_err_ = OfSmallData()
+    explained_variance_ratio_ = OfSmallData()
 
     def __init__(
         self,
@@ -268,7 +284,19 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         adopt(learned)
         if communicator.size == 1:
             self._warn_about(learned, config.atom_density, source)
+            self._measure_fit(source)
         return self
+
+    def _measure_fit(self, source: Source) -> None:
+        """Set the attributes that take a further pass over X, if it costs little."""
+        if not is_cheap(source, self.n_components):
+            return
+        with warnings.catch_warnings(), suppress(ScaleError):  # neither is an error of the fit
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            with self._coding(
+                source, CODE_TOL, None, ENTRIES_PER_SAMPLE, for_user=True, is_shown=False
+            ) as coded:
+                adopt_quality(self, measure(*coded, self._config().ball, with_gap=False))
 
     def _warn_about(self, learned: fitting.Fit, atom_density: float | None, source: Source) -> None:
         """Warn if codes, or atoms, are not as sparse as they are meant to be."""
@@ -397,6 +425,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         The state stays on its device, so that `partial_fit` need not move it there again.
         """
+        forget_quality(self)
         self._fitted_config, self._state = config, state
         self.components_ = state.components
         self._adopt_offsets(state.offsets)
@@ -758,6 +787,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         entries_per_row: int = 0,
         for_user: bool = False,
         pursuit: Pursuit | None = None,
+        is_shown: bool = True,
     ) -> AbstractContextManager[tuple[Coder, Iterator[CodedChunk]]]:
         """Give a coder, and samples of a source coded by it; see `coding`.
 
@@ -779,7 +809,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             check_tolerance(tol),
             ids,
             entries_per_row=entries_per_row,
-            verbose=config.verbose,
+            verbose=config.verbose if is_shown else 0,
             pursuit=pursuit,
         )
 
@@ -830,6 +860,8 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
                 n_samples_seen=self.n_samples_seen_,
                 offsets=getattr(self, "offsets_", None),
                 provenance=getattr(self, "provenance_", None),
+                reconstruction_err=getattr(self, "reconstruction_err_", None),
+                explained_variance_ratio=getattr(self, "explained_variance_ratio_", None),
             ),
         )
 

@@ -97,3 +97,7 @@ def restore(estimator: MatrixFactorization, model: modelfile.Model) -> None:
     estimator.history_ = model.history
     if model.provenance is not None:
         estimator.provenance_ = model.provenance
+    if model.reconstruction_err is not None:
+        estimator.reconstruction_err_ = model.reconstruction_err
+    if model.explained_variance_ratio is not None:
+        estimator.explained_variance_ratio_ = model.explained_variance_ratio

@@ -168,6 +168,16 @@ history_ : dict of lists
     (the mean objective of minibatches since the record before, each before it was learned from,
     and from the features in use) and, with validation data, ``objective``, at the start of `fit`,
     every `record_every` samples and at the end.
+reconstruction_err_ : float
+    After `fit` to X in memory, where X and codes have at most 2²⁴ entries: the Frobenius norm of
+    ``X - codes @ components_``, with the codes of `transform`, of all samples of X as the model
+    sees them (less their means with `center`, of unit norm with `normalize`, known entries only).
+    Other data would need a further pass that may be long: ``measure(X).reconstruction_err``.
+explained_variance_ratio_ : ndarray of shape (n_components,)
+    Likewise, where all entries are known and have no weights: the share of every atom in the
+    variance of X. The sum is that of all atoms. For principal components it is what PCA has;
+    other atoms overlap, and one that makes up for others has a negative share
+    (see ``measure(X).explained_variance_ratio``).
 provenance_ : dict of str
     After `fit`: its date, the names of the files, the machine and the versions of libraries.
 has_state : bool

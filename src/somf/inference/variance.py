@@ -1,4 +1,4 @@
-"""How much of the variation between samples their reconstructions have."""
+"""How much of the variation between samples their reconstructions have, and by which atoms."""
 
 import math
 from dataclasses import replace
@@ -55,14 +55,67 @@ class Variance:
         return to_host(sums)[:, 0].astype(np.float64)
 
     @property
-    def explained(self) -> float:
-        """One less Σ‖x − Dα‖² / Σ‖x − x̄‖²; NaN if all samples are the same."""
+    def total(self) -> float:
+        """Σ‖x − x̄‖²; NaN if all samples are the same."""
         is_known = self.weights > 0
         of_means = (self.sums[is_known] ** 2 / self.weights[is_known]).sum()
         total = self.sq_norm - float(of_means)
-        return 1.0 - self.sq_error / total if total > 0 else math.nan
+        return total if total > 0 else math.nan
+
+    @property
+    def explained(self) -> float:
+        """One less Σ‖x − Dα‖² / Σ‖x − x̄‖²; NaN if all samples are the same."""
+        return 1.0 - self.sq_error / self.total
+
+    @property
+    def error(self) -> float:
+        """‖X − codes Dᵀ‖, over known entries."""
+        return math.sqrt(self.sq_error)
 
     @property
     def relative_error(self) -> float:
         """√(Σ‖x − Dα‖² / Σ‖x‖²); NaN if all samples are zero."""
         return math.sqrt(self.sq_error / self.sq_norm) if self.sq_norm > 0 else math.nan
+
+
+class AtomShares:
+    """The share of every atom in what reconstructions explain of the variation between samples.
+
+    With samples and codes less their means, Σ‖x‖² − Σ‖x − Dα‖² is the sum over atoms of
+    Σ αⱼ (2 dⱼᵀx − dⱼᵀDα). For orthonormal atoms with αⱼ = dⱼᵀx this is Σ αⱼ², the variance of a
+    principal component. Sums over chunks are in double precision.
+
+    Parameters
+    ----------
+    coder : Coder
+    """
+
+    def __init__(self, coder: Coder) -> None:
+        self.kernels, self.D, self.rows = coder.kernels, coder.D, coder.rows
+        self.G = to_host(coder.G).astype(np.float64)
+        k = len(self.G)
+        self.of_samples, self.sums, self.C = np.zeros(k), np.zeros(k), np.zeros((k, k))
+        self.n_samples = 0
+        self.is_known = True
+
+    def add(self, chunk: CodedChunk) -> None:
+        """Add the samples of a chunk; unknown entries leave all shares unknown."""
+        if isinstance(chunk.X, Observed):
+            self.is_known = False
+            return
+        code = to_host(chunk.code).astype(np.float64)
+        self.of_samples += (code * to_host(self.kernels.correlate(chunk.X, self.D, self.rows))).sum(
+            axis=0
+        )
+        self.sums += code.sum(axis=0)
+        self.C += code.T @ code
+        self.n_samples += len(code)
+
+    def of(self, variance: Variance) -> Array | None:
+        """Return the shares in the variation of the same samples, of shape (k,), if known."""
+        if not self.is_known:
+            return None
+        mean = variance.sums / self.n_samples @ to_host(self.D).astype(np.float64)
+        C = self.C - np.outer(self.sums, self.sums) / self.n_samples
+        explained = 2.0 * (self.of_samples - self.sums * mean) - (C * self.G).sum(axis=0)
+        return np.asarray(explained / variance.total)

@@ -72,6 +72,9 @@ class Model:
         What the features of spectra are, or the channels of patches.
     provenance : dict of str, optional
         See `somf.persistence.provenance.provenance_of`.
+    reconstruction_err : float, optional
+    explained_variance_ratio : ndarray of shape (k,), optional
+        How well the samples of the fit are explained, where it was measured.
     fit : dict, optional
         What `fit` needs, besides the state, to resume; only checkpoints have it.
     """
@@ -88,6 +91,8 @@ class Model:
     offsets: Array | None = None
     channels: Channels | None = None
     provenance: dict[str, str] | None = None
+    reconstruction_err: float | None = None
+    explained_variance_ratio: Array | None = None
     fit: dict[str, Any] | None = None
 
     @property
@@ -136,7 +141,7 @@ def save(
         "kind": model.kind,
         "params": plain(model.params),
         "history": model.history,
-        "feature_names": None if model.feature_names is None else list(model.feature_names),
+        "feature_names": _listed(model.feature_names),
         "patches": model.patches,
         "channels": None if model.channels is None else model.channels.fields(),
         "alpha": model.alpha,
@@ -144,6 +149,8 @@ def save(
         "n_samples_seen": model.n_samples_seen,
         "counters": None if model.state is None else model.state.counters(),
         "provenance": model.provenance,
+        "reconstruction_err": model.reconstruction_err,
+        "explained_variance_ratio": _listed(model.explained_variance_ratio),
         "fit": model.fit,
     }
     tensorfile.write(path, tensors, json.dumps(text), previous)
@@ -178,6 +185,8 @@ def load(path: str | os.PathLike[str]) -> Model:
             offsets=_offsets(tensors, learned, atoms.shape[1]),
             channels=_channels(fields.get("channels"), atoms.shape[1]),
             provenance=checked_provenance(fields.get("provenance")),
+            reconstruction_err=_error(fields.get("reconstruction_err")),
+            explained_variance_ratio=_shares(fields.get("explained_variance_ratio"), len(atoms)),
             fit=fields.get("fit"),
         )
 
@@ -326,10 +335,28 @@ def _sizes(given: Any) -> tuple[int, ...]:
     return sizes
 
 
-def _weight(alpha: Any) -> float:
-    if not isinstance(alpha, int | float) or not (math.isfinite(alpha) and alpha >= 0):
-        raise ValueError("its alpha is not a number that is at least 0")
-    return float(alpha)
+def _listed(array: Array | None) -> list[Any] | None:
+    return None if array is None else array.tolist()
+
+
+def _error(given: Any) -> float | None:
+    return None if given is None else _weight(given, "reconstruction error")
+
+
+def _shares(given: Any, n_components: int) -> Array | None:
+    """Return the shares of atoms, which a file need not have; they are NaN without variance."""
+    if given is None:
+        return None
+    shares = np.array([_number(share) for share in given], np.float64)
+    if len(shares) != n_components:
+        raise ValueError("it does not have one share of the variance for each atom")
+    return shares
+
+
+def _weight(given: Any, name: str = "alpha") -> float:
+    if not isinstance(given, int | float) or not (math.isfinite(given) and given >= 0):
+        raise ValueError(f"its {name} is not a number that is at least 0")
+    return float(given)
 
 
 def _history(given: Any) -> History:

@@ -24,7 +24,7 @@ from somf.data.formats.streams import read_into
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
 from somf.data.sources.sparse import CsrSource
-from somf.errors import FileRequestError, UnknownKindError
+from somf.errors import DamagedFileError, FileRequestError, UnknownKindError
 from somf.scratch import scratch_zeros
 from somf.typing import Array
 
@@ -54,7 +54,7 @@ def npz_source(path: str, name: str | None, transposed: bool) -> Source:
         Whether it is of shape (p, n).
     """
     members = _members(path)
-    if {"format", "shape", "data"} <= set(members):
+    if _is_sparse(members):
         if name is not None:
             hint = "The file holds one sparse matrix."
             raise FileRequestError(path, "dataset", f"not be given for {path!r}", name, hint)
@@ -75,7 +75,15 @@ def open_npz(path: str, name: str | None, dimensions: tuple[int, ...]) -> Array:
     dimensions : tuple of int
         How many dimensions it may have.
     """
-    return _chosen(path, _members(path), name, dimensions)
+    members = _members(path)
+    if _is_sparse(members):  # the blocks of a BSR matrix have three dimensions
+        raise DamagedFileError(f"{path!r} holds a sparse matrix, and no image.")
+    return _chosen(path, members, name, dimensions)
+
+
+def _is_sparse(members: "dict[str, Member]") -> bool:
+    """Return whether an archive is that of `scipy.sparse.save_npz`."""
+    return {"format", "shape", "data"} <= set(members)
 
 
 def _chosen(
