@@ -17,7 +17,7 @@ from somf.algorithm.observed import (
     ObservedOnlineSurrogate,
     ObservedRegression,
 )
-from somf.algorithm.phases import Phase
+from somf.algorithm.phases import PASS_TOL, SWEEPS, Phase, momentum
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
@@ -38,6 +38,7 @@ from somf.algorithm.surrogate import (
     Forgetting,
     IncrementalSurrogate,
     OnlineSurrogate,
+    SumSurrogate,
     Surrogate,
 )
 from somf.distributed import Alone, Communicator
@@ -83,6 +84,8 @@ class Solver:
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None
         self._assemble()
+        if state.phase == Phase.INCREMENTAL:
+            self.forget_samples()
 
     def _assemble(self) -> None:
         """Create the parts of an iteration, for the blocks that the state has now."""
@@ -109,7 +112,9 @@ class Solver:
 
     def _new_surrogate(self) -> Surrogate:
         parts = self.state, self.kernels, self.communicator
-        if self.config.surrogate != "incremental" and self.state.phase == Phase.ONLINE:
+        if self.state.phase == Phase.PASS:
+            return SumSurrogate(*parts)
+        if self.config.surrogate != "incremental":
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
         incremental = (
@@ -155,7 +160,9 @@ class Solver:
             problem = self.regression.of_subset(X, subset)  # the subset is all features
         code = self._last_codes(X, memory, slots)
         old = self._last_visit(X, memory, slots) if self.surrogate.needs_old_codes else None
-        objective = self._solve(problem, code, self.config.code_tol)
+        learns = state.phase != Phase.PASS
+        tol = self.config.code_tol * (1.0 if learns else PASS_TOL)
+        objective = self._solve(problem, code, tol)
         if self.config.per_entry:
             objective = objective * known_weights(self.kernels, X, state.C)
         self._unchecked.append(self._with_atoms(X, objective))
@@ -166,17 +173,17 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
-        learns = state.phase != Phase.GATHERING
-        add_to_B = self.surrogate.add(X, new, old, b)
-        runs, p = subset.runs(len(state.B)), len(state.B)
-        with self.communicator.meanwhile(add_to_B, runs, p) as update_of_B:
-            C = self.surrogate.total()
-            self.regression.age(b)
-            update_of_B.finish_first()
-            if learns:
+        add_to_B, p = self.surrogate.add(X, new, old, b), len(state.B)
+        if learns:
+            with self.communicator.meanwhile(add_to_B, subset.runs(p), p) as update_of_B:
+                C = self.surrogate.total()
+                self.regression.age(b)
+                update_of_B.finish_first()
                 self.dictionary.update(subset, C)
                 self.gram_cache.update(subset)
                 self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+        else:
+            add_to_B((slice(0, p),))
 
         state.n_iter += 1
         state.n_samples_seen += b
@@ -239,8 +246,14 @@ class Solver:
             self._log_rung()
         return True
 
-    def gather(self, ids: Ints, n_elsewhere: int) -> None:
-        """Empty the surrogate, to which the next epoch adds the codes of all samples.
+    @property
+    def is_pass_due(self) -> bool:
+        """Whether the next minibatch is the first of a pass."""
+        phase, memory = self.state.phase, self.state.memory
+        return phase == Phase.BETWEEN or (phase == Phase.PASS and memory is None)
+
+    def begin_pass(self, ids: Ints, n_elsewhere: int) -> None:
+        """Extrapolate the atoms, and empty the surrogate, to which a pass adds all samples.
 
         Parameters
         ----------
@@ -249,17 +262,55 @@ class Solver:
         n_elsewhere : int
             How many samples other ranks have.
         """
-        self.state.begin_sums(SampleMemory.blank(ids, 0, self.kernels, self.state.C, n_elsewhere))
+        state, memory = self.state, self.state.memory
+        if memory is None:
+            memory = SampleMemory.blank(ids, 0, self.kernels, state.C, n_elsewhere)
+        else:
+            memory.weight[:] = 0  # those of this pass are counted
+        state.begin_sums(memory)
+        D = np.array(to_host(state.D))
+        if state.D_before.size and momentum(state.n_lowered) > 0:
+            self._set_atoms(D + momentum(state.n_lowered) * (D - state.D_before))
+        state.D_before = D
         self.surrogate = self._new_surrogate()
 
-    def forget_samples(self) -> None:
-        """Go back to an average over a stream: that of the samples which have been gathered."""
-        if self.state.phase == Phase.ONLINE:
+    def end_pass(self, has_lowered: bool) -> None:
+        """Find the atoms that suit the codes of a pass.
+
+        Parameters
+        ----------
+        has_lowered : bool
+            Whether its objective is not above that of the pass before. If it is, the momentum was
+            too large, and the atoms are again those before they were extrapolated.
+        """
+        state = self.state
+        state.phase = Phase.BETWEEN
+        if not has_lowered and state.D_before.size:
+            state.n_lowered = 0
+            self._set_atoms(state.D_before)
             return
-        memory, n = self.state.memory, 1.0
-        if memory is not None:
-            (n,) = self.communicator.total(float(np.count_nonzero(to_host(memory.weight))))
-        self.state.end_sums(n)
+        state.n_lowered += 1
+        everything, C = self.masks.draw(state.n_iter, self.reduction), self.surrogate.total()
+        for _ in range(SWEEPS):
+            self.dictionary.update(everything, C)
+        # To scale an atom up, and its codes down, changes no reconstruction and raises no penalty.
+        self._set_atoms(to_host(state.D))
+
+    def _set_atoms(self, D: Array) -> None:
+        """Let atoms be those of an array on the host, on the border of the ball."""
+        self.state.D[:] = self.kernels.to_device(self.config.ball.normalise(D))
+        self.refresh()
+
+    def forget_samples(self) -> None:
+        """Go back to an average over a stream: that of the samples which have been summed up."""
+        state, n = self.state, 1.0
+        if state.phase == Phase.ONLINE:
+            return
+        if state.phase == Phase.PASS and state.D_before.size:
+            self._set_atoms(state.D_before)
+        if state.memory is not None:
+            (n,) = self.communicator.total(float(np.count_nonzero(to_host(state.memory.weight))))
+        state.end_sums(max(n, 1.0))
         self.surrogate = self._new_surrogate()
 
     def _log_rung(self) -> None:
