@@ -222,7 +222,9 @@ def _bumps(rng: np.random.Generator, n: int, p: int, k: int, noise: float = 0.02
     curves = np.zeros((k, p))
     for curve in curves:
         for _ in range(4):
-            curve += rng.random() * np.exp(-(((grid - rng.random()) / (0.02 + 0.1 * rng.random())) ** 2))
+            curve += rng.random() * np.exp(
+                -(((grid - rng.random()) / (0.02 + 0.1 * rng.random())) ** 2)
+            )
     X = rng.dirichlet(np.full(k, 0.4), n) @ curves
     return np.asarray(np.maximum(X + noise * rng.standard_normal((n, p)), 0))
 
