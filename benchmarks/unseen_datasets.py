@@ -31,7 +31,7 @@ def positive_cancer() -> Dataset:
 
 
 def wine() -> Dataset:
-    """Return 13 measurements of 178 wines as they are: one of them is a hundred times the others."""
+    """Return 13 measurements of 178 wines as they are: one is a hundred times the others."""
     from sklearn.datasets import load_wine
 
     return _of("wine, raw", load_wine().data, 38, "NMF", 4, 0.0)
@@ -220,9 +220,9 @@ def _bumps(rng: np.random.Generator, n: int, p: int, k: int, noise: float = 0.02
     """Return non-negative mixtures of k smooth curves over p features."""
     grid = np.linspace(0, 1, p)
     curves = np.zeros((k, p))
-    for curve in curves:
+    for i in range(k):
         for _ in range(4):
-            curve += rng.random() * np.exp(
+            curves[i] += rng.random() * np.exp(
                 -(((grid - rng.random()) / (0.02 + 0.1 * rng.random())) ** 2)
             )
     X = rng.dirichlet(np.full(k, 0.4), n) @ curves

@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 import somf
+from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, loader_for
 from somf.distributed import row_work
@@ -102,8 +103,8 @@ def replay(kind, settings, X, size):
     for parts in zip(*passes, strict=True):
         ids = np.concatenate([part.ids for part in parts])
         assert len(ids) == parts[0].size
-        if solver.is_pass_due:
-            solver.begin_pass(np.arange(len(X)), 0)
+        if is_pass_due(state):
+            begin_pass(solver, np.arange(len(X)), 0)
         solver.step(loader.load(ids), ids)
         if convergence.is_due(state.n_samples_seen):
             convergence.conclude(solver)

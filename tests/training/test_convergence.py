@@ -4,13 +4,14 @@ import json
 import logging
 import math
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from somf import NMF, DictionaryLearning, load
+from somf.algorithm.passes import begin_pass
 from somf.algorithm.phases import Phase
-from somf.algorithm.solver import Solver
 from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
 from somf.training.convergence import (
@@ -46,10 +47,6 @@ class FakeSolver:
         taken, self.objectives = self.objectives, []
         return taken
 
-    def end_pass(self, has_lowered):
-        self.state.phase = Phase.BETWEEN
-        self.state.n_lowered = self.state.n_lowered + 1 if has_lowered else 0
-
     def climb(self, batch_size):
         self.can_climb -= 1
         return self.can_climb >= 0
@@ -57,6 +54,12 @@ class FakeSolver:
 
 STREAM = {"learning_rate": 0.9}
 """Parameters of a fit without passes over all samples."""
+
+
+def end_pass(solver, has_lowered):
+    """Stand for the end of a pass of a solver that has no atoms."""
+    solver.state.phase = Phase.BETWEEN
+    solver.state.n_lowered = solver.state.n_lowered + 1 if has_lowered else 0
 
 
 def watch(means, n_samples=1000, solver=None, **params):
@@ -70,7 +73,8 @@ def watch(means, n_samples=1000, solver=None, **params):
         solver.state.n_samples_seen += convergence.interval
         solver.objectives = [mean * convergence.interval]
         assert convergence.is_due(solver.state.n_samples_seen)
-        convergence.conclude(solver)
+        with mock.patch("somf.training.convergence.end_pass", end_pass):
+            convergence.conclude(solver)
     return convergence, solver
 
 
@@ -237,12 +241,11 @@ def test_with_a_tolerance_of_zero_a_fit_does_all_its_epochs(toy):
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
 def test_an_interrupted_default_fit_equals_an_undisturbed_one(toy, tmp_path, monkeypatch, kind):
     X = np.abs(toy)
-    model, begin, begin_pass = kind(5, random_state=0), [], Solver.begin_pass
+    model, begin = kind(5, random_state=0), []
     monkeypatch.setattr("somf.training.loop.PASS_ENTRIES", 6000)  # three minibatches
     with monkeypatch.context() as patch:
         patch.setattr(
-            Solver,
-            "begin_pass",
+            "somf.training.loop.begin_pass",
             lambda s, *rows: (begin.append(s.state.n_iter), begin_pass(s, *rows)),
         )
         undisturbed = sklearn_clone(model).fit(X)

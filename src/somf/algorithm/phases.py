@@ -1,18 +1,10 @@
 """The phases of a fit to finite data: from an average over a stream to passes over all samples.
 
 An average that forgets is noisy, and one that does not is out of date. Where the codes of all
-samples fit into memory, a fit can have neither fault in the end. A *pass* is an epoch during which
-atoms stay as they are, while the codes of all samples on them are summed up; after it a few
-sweeps find the atoms that suit these codes. Such alternating minimisation never makes the objective
-worse, but is slow near the end. So the atoms of two passes are extrapolated, with the momentum
-of Nesterov; when the objective rises, the momentum starts again from the atoms before (Ang and
-Gillis, 2019).
+samples fit into memory, a fit can have neither fault in the end (see `somf.algorithm.passes`).
 """
 
 from enum import IntEnum
-
-SWEEPS = 5
-"""Gauss–Seidel sweeps over the atoms after a pass. They cost little next to the codes."""
 
 PASS_TOL = 0.01
 """Relative duality gap of the codes of a pass, as a share of `code_tol`: the objectives of two
@@ -40,14 +32,3 @@ class Phase(IntEnum):
     PASS = 1
     INCREMENTAL = 2
     BETWEEN = 3
-
-
-def momentum(n_lowered: int) -> float:
-    """Return by how much of their last change atoms are extrapolated.
-
-    Parameters
-    ----------
-    n_lowered : int
-        Passes in a row that have lowered the objective.
-    """
-    return max(n_lowered - 1, 0) / (n_lowered + 2)

@@ -17,7 +17,7 @@ from somf.algorithm.observed import (
     ObservedOnlineSurrogate,
     ObservedRegression,
 )
-from somf.algorithm.phases import PASS_TOL, SWEEPS, Phase, momentum
+from somf.algorithm.phases import PASS_TOL, Phase
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
@@ -106,11 +106,12 @@ class Solver:
         )
         if isinstance(self.regression, ObservedRegression):
             self.regression.per_entry = config.per_entry
-        self.surrogate = self._new_surrogate()
+        self.surrogate = self.new_surrogate()
         parts = state, kernels, config.ball, masks.blocks, communicator, config.atom_alpha
         self.dictionary = (ObservedDictionary if config.has_weights else Dictionary)(*parts)
 
-    def _new_surrogate(self) -> Surrogate:
+    def new_surrogate(self) -> Surrogate:
+        """Return the rule for B and C in the present phase."""
         parts = self.state, self.kernels, self.communicator
         if self.state.phase == Phase.PASS:
             return SumSurrogate(*parts)
@@ -246,58 +247,8 @@ class Solver:
             self._log_rung()
         return True
 
-    @property
-    def is_pass_due(self) -> bool:
-        """Whether the next minibatch is the first of a pass."""
-        phase, memory = self.state.phase, self.state.memory
-        return phase == Phase.BETWEEN or (phase == Phase.PASS and memory is None)
-
-    def begin_pass(self, ids: Ints, n_elsewhere: int) -> None:
-        """Extrapolate the atoms, and empty the surrogate, to which a pass adds all samples.
-
-        Parameters
-        ----------
-        ids : ndarray of shape (n,)
-            All samples of this rank.
-        n_elsewhere : int
-            How many samples other ranks have.
-        """
-        state, memory = self.state, self.state.memory
-        if memory is None:
-            memory = SampleMemory.blank(ids, 0, self.kernels, state.C, n_elsewhere)
-        else:
-            memory.weight[:] = 0  # those of this pass are counted
-        state.begin_sums(memory)
-        D = np.array(to_host(state.D))
-        if state.D_before.size and momentum(state.n_lowered) > 0:
-            self._set_atoms(D + momentum(state.n_lowered) * (D - state.D_before))
-        state.D_before = D
-        self.surrogate = self._new_surrogate()
-
-    def end_pass(self, has_lowered: bool) -> None:
-        """Find the atoms that suit the codes of a pass.
-
-        Parameters
-        ----------
-        has_lowered : bool
-            Whether its objective is not above that of the pass before. If it is, the momentum was
-            too large, and the atoms are again those before they were extrapolated.
-        """
-        state = self.state
-        state.phase = Phase.BETWEEN
-        if not has_lowered and state.D_before.size:
-            state.n_lowered = 0
-            self._set_atoms(state.D_before)
-            return
-        state.n_lowered += 1
-        everything, C = self.masks.draw(state.n_iter, self.reduction), self.surrogate.total()
-        for _ in range(SWEEPS):
-            self.dictionary.update(everything, C)
-        # To scale an atom up, and its codes down, changes no reconstruction and raises no penalty.
-        self._set_atoms(to_host(state.D))
-
-    def _set_atoms(self, D: Array) -> None:
-        """Let atoms be those of an array on the host, on the border of the ball."""
+    def set_atoms(self, D: Array) -> None:
+        """Let the atoms be those of an array on the host, scaled to the border of the ball."""
         self.state.D[:] = self.kernels.to_device(self.config.ball.normalise(D))
         self.refresh()
 
@@ -307,11 +258,11 @@ class Solver:
         if state.phase == Phase.ONLINE:
             return
         if state.phase == Phase.PASS and state.D_before.size:
-            self._set_atoms(state.D_before)
+            self.set_atoms(state.D_before)
         if state.memory is not None:
             (n,) = self.communicator.total(float(np.count_nonzero(to_host(state.memory.weight))))
         state.end_sums(max(n, 1.0))
-        self.surrogate = self._new_surrogate()
+        self.surrogate = self.new_surrogate()
 
     def _log_rung(self) -> None:
         rung, text = LADDER[self.state.rung], "from iteration %d on: %s codes, reduction %g"

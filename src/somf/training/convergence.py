@@ -12,7 +12,8 @@ import logging
 import math
 from typing import Any
 
-from somf.algorithm.phases import Phase, momentum
+from somf.algorithm.passes import end_pass, momentum
+from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.distributed import ALONE, Communicator
 from somf.training.config import TrainingConfig
@@ -189,7 +190,7 @@ class Convergence:
         lowest = self.recent[-1] if self.recent else math.inf
         # Without momentum the objective can rise by rounding alone.
         has_lowered = mean <= lowest or momentum(solver.state.n_lowered) == 0
-        solver.end_pass(has_lowered)
+        end_pass(solver, has_lowered)
         if not has_lowered:
             return
         n_compared = max(self.patience, LEAST_COMPARED)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
@@ -275,9 +276,9 @@ class Loop:
             self._measure_and_record()
 
     def _do_step(self, minibatch: Minibatch) -> None:
-        if self.solver.is_pass_due:
+        if is_pass_due(self.state):
             own = self.samples.rows.own
-            self.solver.begin_pass(own, self.samples.rows.n - len(own))
+            begin_pass(self.solver, own, self.samples.rows.n - len(own))
         ids = minibatch.ids
         weights = weights_of(ids, self.sample_weight, self.state, self.solver.kernels)
         self.solver.step(minibatch.X, self.samples.slots(ids), minibatch.size, weights)
