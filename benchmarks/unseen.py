@@ -5,8 +5,9 @@
 The data sets of `benchmarks.unseen_datasets`. A fit has k, λ and a seed, and one thread; all else
 is left to the library. The result is what it has at the end: the objective of somf on held-out
 samples and on those it learned from, and CPU seconds. `MiniBatchDictionaryLearning` is left out:
-some of its fits here take minutes. SPAMS is left out if it is not installed, and for data that is too
-large once it is dense. Results are written after each data set, and those of others are kept.
+some of its fits here take minutes. SPAMS is left out if it is not installed, and for data that
+is too large once it is dense. Results are written after each data set, and those of others are
+kept.
 """
 
 import argparse

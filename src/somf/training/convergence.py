@@ -2,10 +2,11 @@
 
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
-means can be compared. A fit is divided into intervals. When the mean over an interval is hardly
-below that of the interval before, a fit looks at more features; if it looks at all of them, it
-remembers more of the past, which averages out noise; if it remembers as much as it may, it gathers
-the codes of all samples, after which there is no noise; if there is nothing more to do, it ends.
+means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
+passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
+these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
+the interval before, a fit looks at more features; if it looks at all of them, it remembers more of
+the past, which averages out noise; if there is nothing more to do, it ends.
 """
 
 import logging
@@ -36,7 +37,7 @@ INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
 
 MOST_CODES = 2**24
-"""Entries of the codes of all samples, up to which they are gathered (64 MB in float32)."""
+"""Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
 ONLINE_EPOCHS = 3
 """Epochs after which passes over all samples begin, at the latest."""
