@@ -6,7 +6,6 @@ from sklearn.datasets import load_digits
 from sklearn.preprocessing import normalize
 
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
-from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.data import Loader, as_source, epoch_order
 from somf.kernels.cpu import threads
@@ -252,32 +251,3 @@ def test_the_number_of_threads_changes_rounding_only(toy, kind, monkeypatch):
 def test_the_same_seed_gives_the_same_result(toy):
     np.testing.assert_array_equal(learn(toy, random_state=1), learn(toy, random_state=1))
     assert np.abs(learn(toy, random_state=1) - learn(toy, random_state=2)).max() > 1e-3
-
-
-def test_an_epoch_of_gathering_leaves_atoms_alone_and_sums_up_the_codes_of_all_samples():
-    X = planted(50, 12, 4)[0]
-    config = DictionaryLearning(4, alpha=0.1, reduction=1, batch_size=10)._config()
-    config, ids = config.for_features(12), np.arange(50)
-    state = start(config, as_source(X), Samples.alone(50), seed=0, is_finite=True)
-    solver = Solver(config, state)
-    solver.step(X[:10])
-    before = state.D.copy()
-    solver.gather(ids, 0)
-    for batch in np.split(np.random.default_rng(0).permutation(50), 5):
-        solver.step(X[batch], batch)
-    np.testing.assert_array_equal(state.D, before)
-    code = state.memory.code
-    np.testing.assert_allclose(state.B, X.T @ code, atol=1e-12)
-    np.testing.assert_allclose(state.C, code.T @ code, atol=1e-12)
-
-    state.phase = Phase.INCREMENTAL
-    for batch in np.split(ids, 5):
-        solver.step(X[batch], batch)
-    assert (before != state.D).any()
-    np.testing.assert_allclose(state.B, X.T @ code, atol=1e-12)
-    np.testing.assert_allclose(state.C, code.T @ code, atol=1e-12)
-
-    solver.forget_samples()
-    assert (state.phase, state.memory) == (Phase.ONLINE, None)
-    np.testing.assert_allclose(state.B, X.T @ code / 50, atol=1e-12)
-    np.testing.assert_allclose(state.C, code.T @ code / 50, atol=1e-12)

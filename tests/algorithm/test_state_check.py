@@ -23,9 +23,9 @@ def test_an_entry_that_is_not_finite_is_found_wherever_it_is(monkeypatch, shape)
 @pytest.mark.parametrize(
     ("params", "phase", "complaint"),
     [
-        ({}, 3, "in phase 3"),
+        ({}, 4, "in phase 4"),
         ({}, Phase.INCREMENTAL, "remembers no samples"),
-        ({"learning_rate": 0.9}, Phase.GATHERING, "in phase 1"),
+        ({"learning_rate": 0.9}, Phase.PASS, "in phase 1"),
     ],
 )
 def test_a_phase_that_a_fit_cannot_have_reached_is_found(toy, params, phase, complaint):

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 import somf
-from somf.algorithm.phases import Phase
+from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, loader_for
 from somf.distributed import row_work
@@ -102,12 +102,15 @@ def replay(kind, settings, X, size):
     loader = loader_for("cpu", source, state.dtype, state.permutation)
     solver, convergence = Solver(config, state), Convergence(config, X.shape[0])
     solver.forgetting.window = convergence.window
-    passes = [epochs(loader, share, seed, config.batch_size, config.n_epochs) for share in shares]
+    # The minibatches of a pass are larger, which changes nothing but rounding.
+    passes = [
+        epochs(loader, share, seed, lambda: config.batch_size, config.n_epochs) for share in shares
+    ]
     for parts in zip(*passes, strict=True):
         ids = np.concatenate([part.ids for part in parts])
         assert len(ids) == parts[0].size
-        if state.phase == Phase.GATHERING and state.memory is None:
-            solver.gather(np.arange(len(X)), 0)
+        if is_pass_due(state):
+            begin_pass(solver, np.arange(len(X)), 0)
         solver.step(loader.load(ids), ids)
         if convergence.is_due(state.n_samples_seen):
             convergence.conclude(solver)

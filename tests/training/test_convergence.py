@@ -4,17 +4,19 @@ import json
 import logging
 import math
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from somf import NMF, DictionaryLearning, load
+from somf.algorithm.passes import begin_pass
 from somf.algorithm.phases import Phase
-from somf.algorithm.solver import Solver
 from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
 from somf.training.convergence import (
     INTERVAL,
+    LEAST_COMPARED,
     LEAST_WINDOW,
     LONGEST_EPOCH,
     MOST_CODES,
@@ -37,7 +39,7 @@ class FakeSolver:
     communicator = ALONE
 
     def __init__(self, can_climb=0):
-        self.state = SimpleNamespace(n_samples_seen=0, phase=Phase.ONLINE)
+        self.state = SimpleNamespace(n_samples_seen=0, phase=Phase.ONLINE, n_lowered=0)
         self.forgetting = SimpleNamespace(window=math.inf)
         self.can_climb, self.objectives = can_climb, []
 
@@ -51,7 +53,13 @@ class FakeSolver:
 
 
 STREAM = {"learning_rate": 0.9}
-"""Parameters of a fit that does not gather codes."""
+"""Parameters of a fit without passes over all samples."""
+
+
+def end_pass(solver, has_lowered):
+    """Stand for the end of a pass of a solver that has no atoms."""
+    solver.state.phase = Phase.BETWEEN
+    solver.state.n_lowered = solver.state.n_lowered + 1 if has_lowered else 0
 
 
 def watch(means, n_samples=1000, solver=None, **params):
@@ -60,10 +68,13 @@ def watch(means, n_samples=1000, solver=None, **params):
     config = model._config().for_samples(n_samples, 10)
     convergence, solver = Convergence(config, n_samples), solver or FakeSolver()
     for mean in means:
+        if solver.state.phase == Phase.BETWEEN:
+            solver.state.phase = Phase.PASS
         solver.state.n_samples_seen += convergence.interval
         solver.objectives = [mean * convergence.interval]
         assert convergence.is_due(solver.state.n_samples_seen)
-        convergence.conclude(solver)
+        with mock.patch("somf.training.convergence.end_pass", end_pass):
+            convergence.conclude(solver)
     return convergence, solver
 
 
@@ -86,12 +97,13 @@ def test_with_a_tolerance_of_zero_a_fit_never_ends_by_itself():
 
 
 def test_a_fit_that_stalls_climbs_before_it_ends():
-    convergence, solver = watch([0.7] * 3, solver=FakeSolver(can_climb=1))
+    convergence, solver = watch([0.7] * 3, solver=FakeSolver(can_climb=1), **STREAM)
     assert solver.can_climb == 0
     assert convergence.n_stalled == 0  # the interval after it has nothing to be compared with
 
 
-def test_a_fit_that_stalls_remembers_more_and_half_an_epoch_at_most():
+def test_a_fit_that_stalls_remembers_more_and_half_an_epoch_at_most(monkeypatch):
+    monkeypatch.setattr("somf.training.convergence.MOST_CODES", 0)
     first = WINDOW_PER_ATOM * 20
     n = 5 * first
     convergence, solver = watch([1.0, 0.9], n_samples=int(n), n_components=20)
@@ -109,19 +121,36 @@ def phases(means, **params):
     return watch(means, **params)[1].state.phase
 
 
-def test_a_fit_that_stalls_gathers_codes_for_an_epoch_and_then_every_sample_counts_once():
+def test_passes_begin_after_three_epochs_or_at_a_plateau_and_then_all_features_are_in_use():
     assert phases([1.0, 0.9]) == Phase.ONLINE
-    assert phases([1.0, 0.9, 0.9]) == Phase.GATHERING
-    assert phases([1.0, 0.9, 0.9, 0.9]) == Phase.INCREMENTAL
-    assert phases([1.0, 0.9, 0.9, 0.9, 0.8, 0.7]) == Phase.INCREMENTAL
+    assert phases([1.0, 0.9, 0.8]) == Phase.BETWEEN
+    assert phases([1.0, 1.0]) == Phase.BETWEEN
+    assert phases([1.0, 0.9, 0.8, 0.7, 0.6, 0.5]) == Phase.BETWEEN
+    solver = FakeSolver(can_climb=2)
+    watch([1.0, 0.9, 0.8], solver=solver)
+    assert solver.can_climb < 0
 
 
-def test_without_the_noise_of_a_stream_one_interval_ends_a_fit():
-    stalled = [1.0, 0.9, 0.9, 0.9]
-    assert not watch(stalled, patience=9)[0].is_over  # the epoch of gathering improves nothing
-    assert not watch([*stalled, 0.8], patience=9)[0].is_over
-    assert watch([*stalled, 0.8, 0.8], patience=9)[0].is_over
-    assert not watch([*stalled, 0.8, 0.8], tol=0)[0].is_over
+def test_passes_end_when_the_objective_hardly_changes_over_several_of_them():
+    online, n = [1.0, 1.0], LEAST_COMPARED
+    falling = [0.9 - 0.01 * i for i in range(2 * n)]
+    assert not watch([*online, *falling])[0].is_over
+    assert not watch([*online, *falling, *[falling[-1]] * (n - 1)])[0].is_over
+    assert watch([*online, *falling, *[falling[-1]] * n])[0].is_over
+    assert not watch([*online, *falling, *[falling[-1]] * n], patience=n + 1)[0].is_over
+    assert not watch([*online, *falling, *[falling[-1]] * n], tol=0)[0].is_over
+
+
+def test_a_pass_with_momentum_that_raises_the_objective_is_taken_back_and_not_compared():
+    falling = [1.0, 1.0, 0.9, 0.8, 0.7]
+    convergence, solver = watch(falling)
+    assert solver.state.n_lowered == 3
+    raised, solver = watch([*falling, 0.75])
+    assert solver.state.n_lowered == 0
+    assert raised.recent == convergence.recent
+    again, solver = watch([*falling, 0.75, 0.71])  # without momentum a rise is rounding
+    assert solver.state.n_lowered == 1
+    assert again.recent[-1] == 0.71
 
 
 @pytest.mark.parametrize(
@@ -134,7 +163,7 @@ def test_without_the_noise_of_a_stream_one_interval_ends_a_fit():
         {"n_samples": LONGEST_EPOCH, "n_components": MOST_CODES // LONGEST_EPOCH + 1},
     ],
 )
-def test_codes_are_not_gathered_where_there_are_too_many_or_parameters_say_otherwise(params):
+def test_there_are_no_passes_where_codes_are_too_many_or_parameters_say_otherwise(params):
     assert phases([0.7] * 12, **params) == Phase.ONLINE
 
 
@@ -182,7 +211,7 @@ def test_a_default_fit_ends_by_itself_and_says_why(toy, caplog):
     assert any("stopping after" in message for message in caplog.messages)
 
 
-def test_a_fit_that_has_gathered_codes_goes_on_as_a_stream(toy, tmp_path):
+def test_a_fit_that_has_done_passes_goes_on_as_a_stream(toy, tmp_path):
     phases, path = [], tmp_path / "c"
     model = DictionaryLearning(5, random_state=0, checkpoint=path).fit(toy)
     from_checkpoint = load(path)
@@ -190,11 +219,11 @@ def test_a_fit_that_has_gathered_codes_goes_on_as_a_stream(toy, tmp_path):
         phases.append(one._state.phase)
         one.partial_fit(toy[:40])
         assert (one._state.phase, one._state.memory) == (Phase.ONLINE, None)
-    assert phases == [Phase.ONLINE, Phase.INCREMENTAL]
+    assert phases == [Phase.ONLINE, Phase.BETWEEN]
     np.testing.assert_array_equal(model.components_, from_checkpoint.components_)
 
 
-def test_a_fit_that_ends_while_it_gathers_goes_on_with_more_epochs(toy, tmp_path):
+def test_a_fit_that_ends_between_passes_goes_on_with_more_epochs(toy, tmp_path):
     model = DictionaryLearning(5, random_state=0, checkpoint=tmp_path / "c")
     whole = sklearn_clone(model).set_params(checkpoint=tmp_path / "whole").fit(toy)
     ended = set()
@@ -202,7 +231,7 @@ def test_a_fit_that_ends_while_it_gathers_goes_on_with_more_epochs(toy, tmp_path
         model.set_params(n_epochs=n_epochs).fit(toy)
         ended.add(load(tmp_path / "c")._state.phase)
     np.testing.assert_array_equal(model.components_, whole.components_)
-    assert ended == set(Phase)
+    assert ended == {Phase.ONLINE, Phase.BETWEEN}
 
 
 def test_with_a_tolerance_of_zero_a_fit_does_all_its_epochs(toy):
@@ -212,15 +241,18 @@ def test_with_a_tolerance_of_zero_a_fit_does_all_its_epochs(toy):
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
 def test_an_interrupted_default_fit_equals_an_undisturbed_one(toy, tmp_path, monkeypatch, kind):
     X = np.abs(toy)
-    model, begin, gather = kind(5, random_state=0), [], Solver.gather
+    model, begin = kind(5, random_state=0), []
+    monkeypatch.setattr("somf.training.loop.PASS_ENTRIES", 6000)  # three minibatches
     with monkeypatch.context() as patch:
         patch.setattr(
-            Solver, "gather", lambda s, *rows: (begin.append(s.state.n_iter), gather(s, *rows))
+            "somf.training.loop.begin_pass",
+            lambda s, *rows: (begin.append(s.state.n_iter), begin_pass(s, *rows)),
         )
         undisturbed = sklearn_clone(model).fit(X)
     last = undisturbed.n_iter_
-    while_it_gathers = [begin[0] + i for i in (0, 1, 11, 19, 20)]
-    stops = sorted({1, 18, 19, 20, *while_it_gathers, last - 1, last})
+    assert begin[1] == begin[0] + 3
+    within_passes = [begin[0] + i for i in (0, 1, 2, 3, 4, 13, 14, 15)]
+    stops = sorted({1, 18, 19, 20, *within_passes, last - 1, last})
     assert_same_fit(fit_with_stops(model, X, tmp_path / "c", stops), undisturbed)
 
 

@@ -108,12 +108,14 @@ class Config:
 
     @property
     def may_gather(self) -> bool:
-        """Whether the surrogate may become the sum over all samples (see `somf.algorithm.phases`).
+        """Whether a fit may end with passes over all samples (see `somf.algorithm.phases`).
 
-        Codes from a part of the features would differ from visit to visit.
+        Codes from a part of the features would differ from visit to visit. Atoms with a penalty are
+        not on the border of their ball, where passes leave them.
         """
         sees_everything = self.reduction in (AUTO, 1.0)
-        return self.has_auto_weights and sees_everything and not self.has_weights
+        is_plain = not self.has_weights and self.atom_alpha == 0
+        return self.has_auto_weights and sees_everything and is_plain
 
     @property
     def last_rung(self) -> int:

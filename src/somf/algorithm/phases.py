@@ -1,12 +1,14 @@
-"""The phases of a fit to finite data: from an average over a stream to a sum over all samples.
+"""The phases of a fit to finite data: from an average over a stream to passes over all samples.
 
 An average that forgets is noisy, and one that does not is out of date. Where the codes of all
-samples fit into memory, a fit can have neither fault in the end. For one epoch atoms stay as they
-are, and the codes of all samples on them are found. From then on the surrogate is the incremental
-one: every sample counts once, with its latest code.
+samples fit into memory, a fit can have neither fault in the end (see `somf.algorithm.passes`).
 """
 
 from enum import IntEnum
+
+PASS_TOL = 0.01
+"""Relative duality gap of the codes of a pass, as a share of `code_tol`: the objectives of two
+passes are compared, and must not differ by an error of the codes."""
 
 
 class Phase(IntEnum):
@@ -16,12 +18,17 @@ class Phase(IntEnum):
     ----------
     ONLINE
         A weighted average over the stream of samples.
-    GATHERING
-        The sum over the samples of this epoch, while atoms stay as they are.
+    PASS
+        The sum over the samples of this epoch so far, while atoms stay as they are.
     INCREMENTAL
-        The sum over all samples.
+        The sum over all samples, each with its latest code. Only checkpoints of earlier versions
+        have it; a fit goes on from there as from an average.
+    BETWEEN
+        The sum over all samples of the last pass, from which atoms have been found; or an average,
+        before the first pass. The next minibatch begins a pass.
     """
 
     ONLINE = 0
-    GATHERING = 1
+    PASS = 1
     INCREMENTAL = 2
+    BETWEEN = 3

@@ -17,7 +17,7 @@ from somf.algorithm.observed import (
     ObservedOnlineSurrogate,
     ObservedRegression,
 )
-from somf.algorithm.phases import Phase
+from somf.algorithm.phases import PASS_TOL, Phase
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
@@ -38,6 +38,7 @@ from somf.algorithm.surrogate import (
     Forgetting,
     IncrementalSurrogate,
     OnlineSurrogate,
+    SumSurrogate,
     Surrogate,
 )
 from somf.distributed import Alone, Communicator
@@ -83,6 +84,8 @@ class Solver:
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None
         self._assemble()
+        if state.phase == Phase.INCREMENTAL:
+            self.forget_samples()
 
     def _assemble(self) -> None:
         """Create the parts of an iteration, for the blocks that the state has now."""
@@ -103,13 +106,16 @@ class Solver:
         )
         if isinstance(self.regression, ObservedRegression):
             self.regression.per_entry = config.per_entry
-        self.surrogate = self._new_surrogate()
+        self.surrogate = self.new_surrogate()
         parts = state, kernels, config.ball, masks.blocks, communicator, config.atom_alpha
         self.dictionary = (ObservedDictionary if config.has_weights else Dictionary)(*parts)
 
-    def _new_surrogate(self) -> Surrogate:
+    def new_surrogate(self) -> Surrogate:
+        """Return the rule for B and C in the present phase."""
         parts = self.state, self.kernels, self.communicator
-        if self.config.surrogate != "incremental" and self.state.phase == Phase.ONLINE:
+        if self.state.phase == Phase.PASS:
+            return SumSurrogate(*parts)
+        if self.config.surrogate != "incremental":
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
         incremental = (
@@ -156,7 +162,9 @@ class Solver:
             problem = self.regression.of_subset(X, subset)  # the subset is all features
         code = self._last_codes(X, memory, slots)
         old = self._last_visit(X, memory, slots) if self.surrogate.needs_old_codes else None
-        objective = self._solve(problem, code, self.config.code_tol)
+        learns = state.phase != Phase.PASS
+        tol = self.config.code_tol * (1.0 if learns else PASS_TOL)
+        objective = self._solve(problem, code, tol)
         if self.config.per_entry:
             objective = objective * known_weights(self.kernels, X, state.C)
         self._unchecked.append(self._with_atoms(X, objective))
@@ -168,17 +176,17 @@ class Solver:
         if memory is not None and slots is not None:
             self.kernels.put(memory.code, slots, new.code)
             self.kernels.put(memory.weight, slots, new.weight)
-        learns = state.phase != Phase.GATHERING
-        add_to_B = self.surrogate.add(X, new, old, b)
-        p = len(state.B)
-        with self.communicator.meanwhile(add_to_B, subset.runs(p), p) as update_of_B:
-            C = self.surrogate.total()
-            self.regression.age(b)
-            update_of_B.finish_first()
-            if learns:
+        add_to_B, p = self.surrogate.add(X, new, old, b), len(state.B)
+        if learns:
+            with self.communicator.meanwhile(add_to_B, subset.runs(p), p) as update_of_B:
+                C = self.surrogate.total()
+                self.regression.age(b)
+                update_of_B.finish_first()
                 self.dictionary.update(subset, C)
                 self.gram_cache.update(subset)
                 self.dictionary.update_norms(subset.blocks, self.gram_cache.grams_of_blocks)
+        else:
+            add_to_B((slice(0, p),))
 
         state.n_iter += 1
         state.n_samples_seen += b
@@ -241,28 +249,22 @@ class Solver:
             self._log_rung()
         return True
 
-    def gather(self, ids: Ints, n_elsewhere: int) -> None:
-        """Empty the surrogate, to which the next epoch adds the codes of all samples.
-
-        Parameters
-        ----------
-        ids : ndarray of shape (n,)
-            All samples of this rank.
-        n_elsewhere : int
-            How many samples other ranks have.
-        """
-        self.state.begin_sums(SampleMemory.blank(ids, 0, self.kernels, self.state.C, n_elsewhere))
-        self.surrogate = self._new_surrogate()
+    def set_atoms(self, D: Array) -> None:
+        """Let the atoms be those of an array on the host, scaled to the border of the ball."""
+        self.state.D[:] = self.kernels.to_device(self.config.ball.normalise(D))
+        self.refresh()
 
     def forget_samples(self) -> None:
-        """Go back to an average over a stream: that of the samples which have been gathered."""
-        if self.state.phase == Phase.ONLINE:
+        """Go back to an average over a stream: that of the samples which have been summed up."""
+        state, n = self.state, 1.0
+        if state.phase == Phase.ONLINE:
             return
-        memory, n = self.state.memory, 1.0
-        if memory is not None:
-            (n,) = self.communicator.total(float(np.count_nonzero(to_host(memory.weight))))
-        self.state.end_sums(n)
-        self.surrogate = self._new_surrogate()
+        if state.phase == Phase.PASS and state.D_before.size:
+            self.set_atoms(state.D_before)
+        if state.memory is not None:
+            (n,) = self.communicator.total(float(np.count_nonzero(to_host(state.memory.weight))))
+        state.end_sums(max(n, 1.0))
+        self.surrogate = self.new_surrogate()
 
     def _log_rung(self) -> None:
         rung, text = LADDER[self.state.rung], "from iteration %d on: %s codes, reduction %g"

@@ -1,7 +1,7 @@
 """Everything that changes while fitting."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,16 @@ ON_DEVICE = (
 )
 """Arrays of `State` that are on the device."""
 
-COUNTERS = ("seed", "n_iter", "n_samples_seen", "n_averaged", "rung", "base_weight", "phase")
+COUNTERS = (
+    "seed",
+    "n_iter",
+    "n_samples_seen",
+    "n_averaged",
+    "rung",
+    "base_weight",
+    "phase",
+    "n_lowered",
+)
 """Numbers of `State`."""
 
 
@@ -75,6 +84,11 @@ class State:
         What most weights of entries are, 0 or 1.
     phase : int
         What B and C are made of (see `somf.algorithm.phases`).
+    n_lowered : int
+        Passes over all samples, in a row, that have lowered the objective.
+    D_before : ndarray of shape (p, k)
+        During a pass the atoms before they were extrapolated, between passes those before the last
+        one, on the host; (0, 0) where there are none.
     """
 
     seed: int
@@ -98,6 +112,11 @@ class State:
     offsets: Array
     base_weight: int = 0
     phase: int = Phase.ONLINE
+    n_lowered: int = 0
+    D_before: Array = field(default_factory=lambda: np.zeros((0, 0)))
+
+    def __post_init__(self) -> None:
+        self.D_before = self.D_before.astype(self.dtype, copy=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -139,13 +158,14 @@ class State:
 
     def begin_sums(self, memory: SampleMemory) -> None:
         """Empty B and C, which are sums over samples from now on; `memory` has their codes."""
-        self.phase, self.memory = Phase.GATHERING, memory
+        self.phase, self.memory = Phase.PASS, memory
         for array in (self.B, self.C, self.n_known, self.n_users):
             array[:] = 0
 
     def end_sums(self, n_samples: float) -> None:
         """Make averages of the sums over so many samples, and forget the codes of samples."""
-        self.phase = Phase.ONLINE
+        self.phase, self.n_lowered = Phase.ONLINE, 0
+        self.D_before = self.D_before[:0, :0]
         if self.memory is None:
             return
         for array in (self.B, self.C, self.n_known):
@@ -170,7 +190,7 @@ class State:
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays, on the host, by name; those of samples begin with ``memory.``."""
-        names = (*ON_DEVICE, "patience", "offsets")
+        names = (*ON_DEVICE, "patience", "offsets", "D_before")
         found = {name: to_host(getattr(self, name)) for name in names}
         if self.permutation is not None:
             found["permutation"] = self.permutation
@@ -192,6 +212,7 @@ class State:
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
+        plain.setdefault("D_before", np.zeros((0, 0), plain["D"].dtype))
         if "rung" not in counters or "phase" not in counters:
             # Older versions had more rungs, or counted halvings of the reduction, or nothing.
             has_climbed = counters.get("rung", counters.get("n_halvings", 0)) > 0

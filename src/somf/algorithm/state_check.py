@@ -77,6 +77,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
         "C_by_feature": (p, n_pairs(k)) if has_weights else (0, 0),
         "n_known": (p,) if has_counts else (0,),
         "offsets": (p,) if state.offsets.size else (0,),
+        "D_before": (p, k) if state.phase and state.D_before.size else (0, 0),
         "norms": (R, k),
         "grams": (R, k, k),
         "aged_grams": (R, k, k),

@@ -182,6 +182,38 @@ class OnlineSurrogate:
         return self.communicator.sum(self.state.C, n_symmetric=1)[0]
 
 
+class SumSurrogate:
+    """The sum over the samples of a pass, during which atoms stay as they are.
+
+    Parameters
+    ----------
+    state : State
+    kernels : Kernels
+    communicator : Communicator
+    """
+
+    needs_old_codes = False
+
+    def __init__(self, state: State, kernels: Kernels, communicator: Communicator) -> None:
+        self.state, self.kernels, self.communicator = state, kernels, communicator
+
+    def add(
+        self,
+        X: Batch,
+        new: Coded,
+        old: Coded | None,  # noqa: ARG002 (protocol)
+        b: int,  # noqa: ARG002 (protocol)
+    ) -> RowUpdate:
+        """Do B += Xᵀα, C += αᵀα."""
+        share, values = new.share, values_of(X)
+        self.kernels.accumulate(self.state.C, new.code, share, 1.0)
+        return lambda rows: self.kernels.accumulate(self.state.B, values, share, 1.0, rows)
+
+    def total(self) -> Array:
+        """Return C of all ranks together."""
+        return self.communicator.sum(self.state.C, n_symmetric=1)[0]
+
+
 class IncrementalSurrogate:
     """Exactly one contribution per sample, that of its latest code, in plain sums.
 

@@ -68,8 +68,8 @@ learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.78, and in
     `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
     bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
-    In the end, if the codes of all samples have at most 2²⁴ entries, every sample counts once, as
-    with the incremental surrogate.
+    If the codes of all samples have at most 2²⁴ entries, `fit` goes over to accelerated passes
+    over all samples after three epochs.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
@@ -80,8 +80,8 @@ n_epochs : int
 tol : float
     A fit ends when the objective of minibatches, before they are learned from, improves by less
     than this fraction from one epoch to the next (or, with more than 262,144 samples, over
-    131,072 of them), `patience` times in a row (or once, when every sample counts once). With 0,
-    it always does `n_epochs` epochs.
+    131,072 of them), `patience` times in a row (or, in passes over all samples, on average over
+    five of them). With 0, it always does `n_epochs` epochs.
 patience : int
     See `tol`.
 init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features)

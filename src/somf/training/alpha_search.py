@@ -164,7 +164,7 @@ class _Trials:
         state, config = self.new_state(components), self.config
         solver = Solver(config.with_alpha(alpha), state, self.communicator)
         minibatches = epochs(
-            self.loader(state), self.chosen, state.seed, config.batch_size, self.n_epochs
+            self.loader(state), self.chosen, state.seed, lambda: config.batch_size, self.n_epochs
         )
         next_adjustment = FIRST_ADJUSTMENT
         for ids, X, b in minibatches:

@@ -2,16 +2,18 @@
 
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
-means can be compared. A fit is divided into intervals. When the mean over an interval is hardly
-below that of the interval before, a fit looks at more features; if it looks at all of them, it
-remembers more of the past, which averages out noise; if it remembers as much as it may, it gathers
-the codes of all samples, after which there is no noise; if there is nothing more to do, it ends.
+means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
+passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
+these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
+the interval before, a fit looks at more features; if it looks at all of them, it remembers more of
+the past, which averages out noise; if there is nothing more to do, it ends.
 """
 
 import logging
 import math
 from typing import Any
 
+from somf.algorithm.passes import end_pass, momentum
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.distributed import ALONE, Communicator
@@ -35,7 +37,13 @@ INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
 
 MOST_CODES = 2**24
-"""Entries of the codes of all samples, up to which they are gathered (64 MB in float32)."""
+"""Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
+
+ONLINE_EPOCHS = 3
+"""Epochs after which passes over all samples begin, at the latest."""
+
+LEAST_COMPARED = 5
+"""Passes over which the objective must improve, at least: momentum takes a few to build up."""
 
 PLATEAU = 1e-3
 """Relative improvement over an interval below which a fit looks at more, or remembers more."""
@@ -70,6 +78,7 @@ class Convergence:
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
+        self.recent: list[float] = []  # the objectives of the last passes
         is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
         self.may_gather = config.may_gather and is_small
 
@@ -82,7 +91,7 @@ class Convergence:
         """Return what `restore` needs, of all ranks; JSON can store it."""
         window = self.window if math.isfinite(self.window) else None
         totals = [float(total) for total in communicator.tell(self.total)]
-        names = ("batch_size", "tol", "first", "before", "n_stalled")
+        names = ("batch_size", "tol", "first", "before", "n_stalled", "recent")
         return {name: getattr(self, name) for name in names} | {
             "window": window,
             "total": sum(totals),
@@ -99,7 +108,8 @@ class Convergence:
         first, n_stalled = int(fields["first"]), int(fields["n_stalled"])
         total, totals = float(fields["total"]), [float(part) for part in fields.get("totals", ())]
         unrecorded = [float(part) for part in fields.get("unrecorded", ())]  # not in older files
-        numbers = (total, *totals, *unrecorded, 0.0 if before is None else before)
+        recent = [float(mean) for mean in fields.get("recent", ())]  # likewise
+        numbers = (total, *totals, *unrecorded, *recent, 0.0 if before is None else before)
         is_finite = all(map(math.isfinite, numbers))
         if int(fields["batch_size"]) < 1:
             raise ValueError("its minibatches are empty")
@@ -111,7 +121,7 @@ class Convergence:
             unrecorded = [sum(unrecorded)] + [0.0] * (communicator.size - 1)
         self.unrecorded = unrecorded[communicator.rank]
         self.first, self.total, self.before = first, totals[communicator.rank], before
-        self.n_stalled = n_stalled if fields["tol"] == self.tol else 0
+        self.n_stalled, self.recent = n_stalled if fields["tol"] == self.tol else 0, recent
         self.window = min(window, self.largest_window) if math.isfinite(self.window) else math.inf
 
     def add(self, solver: Solver) -> None:
@@ -151,24 +161,46 @@ class Convergence:
         mean, before = total / (n_samples_seen - self.first), self.before
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         improvement = (before - mean) / abs(before) if before else 0.0
-        is_exact = solver.state.phase == Phase.INCREMENTAL
-        if solver.state.phase == Phase.GATHERING:
-            solver.state.phase = Phase.INCREMENTAL
-        elif is_exact:
-            # What changes now is no noise, so that one interval tells whether something improves.
-            self.n_stalled = self.patience if improvement < self.tol else 0
-        elif before is not None and not (improvement < PLATEAU and self._do_more(solver)):
+        is_plateau = before is not None and improvement < PLATEAU
+        if solver.state.phase == Phase.PASS:
+            self._conclude_pass(solver, mean)
+        elif self.may_gather and (is_plateau or n_samples_seen >= ONLINE_EPOCHS * self.interval):
+            self._begin_passes(solver)
+        elif before is not None and not (is_plateau and self._do_more(solver)):
             self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
         solver.forgetting.window = self.window
         if self.is_over:
             logger.info(
-                "stopping after %d samples: the objective improved by less than tol=%g in %s of "
-                "%d samples",
+                "stopping after %d samples: the objective improved by less than tol=%g in each of "
+                "the last %d intervals of %d samples",
                 n_samples_seen,
                 self.tol,
-                "the last interval" if is_exact else f"each of the last {self.n_stalled} intervals",
+                self.n_stalled,
                 self.interval,
             )
+
+    def _begin_passes(self, solver: Solver) -> None:
+        """Look at everything from now on, and let the next minibatch begin a pass."""
+        while solver.climb(self.batch_size):
+            pass
+        solver.state.phase, self.n_stalled = Phase.BETWEEN, 0
+        logger.info("from now on atoms change once in an epoch, by the codes of all samples")
+
+    def _conclude_pass(self, solver: Solver, mean: float) -> None:
+        """Compare the objective of a pass, which has no noise, with those of passes before."""
+        lowest = self.recent[-1] if self.recent else math.inf
+        # Without momentum the objective can rise by rounding alone.
+        has_lowered = mean <= lowest or momentum(solver.state.n_lowered) == 0
+        end_pass(solver, has_lowered)
+        if not has_lowered:
+            return
+        n_compared = max(self.patience, LEAST_COMPARED)
+        self.recent = [*self.recent, mean][-n_compared - 1 :]
+        has_all = len(self.recent) > n_compared
+        change = self.recent[0] - mean
+        self.n_stalled = 0
+        if has_all and change <= n_compared * self.tol * abs(self.recent[0]):
+            self.n_stalled = n_compared
 
     def _do_more(self, solver: Solver) -> bool:
         """Take the next step towards an exact surrogate; return False after the last."""
@@ -177,9 +209,6 @@ class Convergence:
         elif self.window < self.largest_window:
             self.window = min(2.0 * self.window, self.largest_window)
             logger.info("the surrogate remembers %.0f samples from now on", self.window)
-        elif self.may_gather:
-            solver.state.phase = Phase.GATHERING
-            logger.info("the next epoch gathers codes; after it every sample counts once")
         else:
             return False
         return True

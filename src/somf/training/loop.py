@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
@@ -35,6 +36,9 @@ logger = logging.getLogger("somf")
 
 FIRST_RECORD = 6
 """The first record of a fit is due after the 2⁻⁶th part of an epoch."""
+
+PASS_ENTRIES = 2**20
+"""Entries of a minibatch of a pass: with so many, the fixed cost of an iteration is small."""
 
 VALIDATION_TOL = 1e-4
 """Relative duality gap of the codes behind a recorded objective."""
@@ -174,7 +178,7 @@ class Loop:
             self.loader,
             self.samples,
             self.state.seed,
-            self.config.batch_size,
+            self._batch_size,
             self.config.n_epochs,
             self.state.n_samples_seen,
             self._rest_of_epoch(),
@@ -193,6 +197,15 @@ class Loop:
                 if self._is_checkpoint_due():
                     self._write_checkpoint()
                 self._heed_signals()
+
+    def _batch_size(self) -> int:
+        """Return the samples of a minibatch of this epoch, on all ranks."""
+        batch_size = self.config.batch_size
+        if self.state.phase in (Phase.PASS, Phase.BETWEEN):
+            # Atoms stay as they are until the end of the epoch, so that only speed counts.
+            per_row = max(self.loader.source.entries_per_row, self.config.n_components)
+            return max(batch_size, int(PASS_ENTRIES / per_row))
+        return batch_size
 
     def _is_checkpoint_due(self) -> bool:
         if self.manager is None:
@@ -268,9 +281,9 @@ class Loop:
             self._measure_and_record()
 
     def _do_step(self, minibatch: Minibatch) -> None:
-        if self.state.phase == Phase.GATHERING and self.state.memory is None:
+        if is_pass_due(self.state):
             own = self.samples.rows.own
-            self.solver.gather(own, self.samples.rows.n - len(own))
+            begin_pass(self.solver, own, self.samples.rows.n - len(own))
         ids = minibatch.ids
         weights = weights_of(ids, self.sample_weight, self.state, self.solver.kernels)
         self.solver.step(minibatch.X, self.samples.slots(ids), minibatch.size, weights)

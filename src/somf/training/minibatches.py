@@ -1,6 +1,6 @@
 """The one iterator over minibatches: of `fit`, of `partial_fit`, and of the search for λ."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from itertools import pairwise
 from typing import NamedTuple
@@ -49,7 +49,7 @@ def epochs(
     loader: Loader,
     samples: Samples,
     seed: int,
-    batch_size: int,
+    batch_size: Callable[[], int],
     n_epochs: int,
     n_samples_seen: int = 0,
     rest: Rest | None = None,
@@ -64,8 +64,9 @@ def epochs(
     loader : Loader
     samples : Samples
         The samples of an epoch.
-    seed, batch_size, n_epochs : int
-        `batch_size` counts the samples of all ranks.
+    seed, n_epochs : int
+    batch_size : callable
+        Returns the samples of a minibatch of all ranks; called when an epoch begins.
     n_samples_seen : int
         How many samples to skip, counted from the beginning of the first epoch.
     rest : Rest, optional
@@ -77,7 +78,7 @@ def epochs(
         visited, begin = rest
     while epoch < n_epochs:
         order = visited.order(loader, seed, epoch)
-        rest_of_epoch = dealt(loader, visited, order, position - begin, visited.n, batch_size)
+        rest_of_epoch = dealt(loader, visited, order, position - begin, visited.n, batch_size())
         with closing(rest_of_epoch) as minibatches:
             yield from minibatches
         epoch, position, visited, begin = epoch + 1, 0, samples, 0
