@@ -56,13 +56,11 @@ STUDIES: dict[str, list[dict[str, Any]]] = {
         way | {"batch_size": size} for way in WAYS for size in (25, 50, 100, 200, 400, "auto")
     ],
     "weights by samples": [{"reduction": 1, "learning_rate": v} for v in (0.76, 0.85, 0.92)],
-    "ends": [{"gathers": False}, {"gathers": True}],
     "defaults": [{}],
 }
 """The settings that are compared. A window (in samples, None is all) or a share (of an epoch)
 bounds what the surrogate remembers, with v = 0.85. With a number of samples per atom the bound
-begins there, and grows as by default. Fits that gather the codes of all samples, or do not, end by
-themselves."""
+begins there, and grows as by default."""
 
 EPOCHS = {
     "digits": 20,
@@ -119,33 +117,18 @@ def beginning_with(per_atom: float) -> Iterator[None]:
         convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW = before
 
 
-@contextmanager
-def never_gathering() -> Iterator[None]:
-    """Let ``learning_rate="auto"`` average over a stream until the end."""
-    before = convergence.MOST_CODES
-    convergence.MOST_CODES = 0
-    try:
-        yield
-    finally:
-        convergence.MOST_CODES = before
-
-
 def follow(data: Dataset, setting: dict[str, Any]) -> dict[str, Any]:
     """Return the held-out objectives of a fit, the seconds until then, and the setting."""
     params = dict(setting)
     has_bound = "window" in params or "share" in params
     window, share = params.pop("window", None), params.pop("share", None)
     per_atom = params.pop("per_atom", convergence.WINDOW_PER_ATOM)
-    gathers = params.pop("gathers", None)
     if params:
         params |= {"n_epochs": EPOCHS[data.name], "tol": 0.0}
     n = data.train.shape[0]
     model = estimator(data, record_every=max(1, n // RECORDS), n_threads=1, **params)
     if has_bound:
         with remembering(window, share):
-            model.fit(data.train, validation=data.test)
-    elif gathers is False:
-        with never_gathering():
             model.fit(data.train, validation=data.test)
     else:
         with beginning_with(per_atom):

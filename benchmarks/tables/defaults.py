@@ -60,26 +60,6 @@ def weights_by_samples(results: dict[str, Any]) -> str:
     return table(("data", *header), rows)
 
 
-def ends(results: dict[str, Any]) -> str:
-    """Return what it changes to gather the codes of all samples."""
-    rows = []
-    for name, runs in _by_data(results, "ends"):
-        stream, exact = sorted(runs, key=lambda run: run["setting"]["gathers"])
-        trained = [run.get("training objective") for run in (stream, exact)]
-        rows.append(
-            (
-                name,
-                f"{stream['epochs'][-1]:.0f}",
-                f"{exact['epochs'][-1]:.0f}",
-                change(exact["objective"][-1] / stream["objective"][-1] - 1, 2),
-                change(trained[1][-1] / trained[0][-1] - 1, 2) if all(trained) else "",
-            )
-        )
-    return table(
-        ("data", "epochs before", "epochs now", "held-out objective", "training objective"), rows
-    )
-
-
 def windows(results: dict[str, Any]) -> str:
     """Return objectives at the end of fits, by samples remembered, relative to the best."""
     rows = []
