@@ -26,6 +26,12 @@ than in one call, whatever their size, and AᵀA takes half of the time; elsewhe
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 64, 64, 240
 """A tile of a product, of less than 100³ operations."""
 
+N, T = 78, 84
+"""The letters by which BLAS knows that a matrix is transposed, or not."""
+
+Place = tuple[int, int]
+"""Where a matrix is: its address, and the distance of its rows, in entries."""
+
 GRAM_ROWS = 32
 """Rows of AᵀA that are computed at once: less of what is below the diagonal, in vain."""
 
@@ -56,22 +62,8 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
     C : ndarray of shape (m, n), overwritten
         The entries of a row follow one another in all three arrays; rows may be apart.
     """
-    (m, n), q = C.shape, len(B)
-    rows, columns, depth = m, n, max(q, 1)
-    if HAS_SMALL_KERNELS and m * n * q > TILE_ROWS * TILE_COLUMNS * TILE_DEPTH:
-        rows, columns, depth = TILE_ROWS, TILE_COLUMNS, TILE_DEPTH
-    for i in range(0, m, rows):
-        for j in range(0, n, columns):
-            factor = beta
-            for at in range(0, max(q, 1), depth):
-                B_tile = B[at : at + depth, j : j + columns]
-                C_tile = C[i : i + rows, j : j + columns]
-                if transpose_A:
-                    A_tile = A[at : at + depth, i : i + rows]
-                else:
-                    A_tile = A[i : i + rows, at : at + depth]
-                _gemm(A_tile, transpose_A, B_tile, factor, C_tile)
-                factor = 1.0
+    size = (C.shape[0], C.shape[1], len(B))
+    _multiply(_one(A, B, C), _place(A), transpose_A, _place(B), beta, _place(C), size)
 
 
 @inner
@@ -88,52 +80,113 @@ def add_gram(A: Array, beta: float, C: Array) -> None:
     if not HAS_SMALL_KERNELS:
         _syrk(A, beta, C)
         return
-    for i in range(0, len(C), GRAM_ROWS):
-        add_product(A[:, i : i + GRAM_ROWS], True, A[:, i:], beta, C[i : i + GRAM_ROWS, i:])
+    one, m = _one(A, A, C), len(C)
+    (at_A, row_A), (at_C, row_C) = _place(A), _place(C)
+    for i in range(0, m, GRAM_ROWS):
+        columns = (at_A + i * A.itemsize, row_A)
+        rows = (at_C + i * (row_C + 1) * C.itemsize, row_C)
+        _multiply(one, columns, True, columns, beta, rows, (min(GRAM_ROWS, m - i), m - i, len(A)))
 
 
-def _gemm(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) -> None:
-    """Do what `add_product` does in one call of BLAS."""
+def _one(A: Array, B: Array, C: Array) -> float:
+    """Return 1 as a number of the type of matrices, which must have the same."""
+    raise NotImplementedError("only compiled functions can call this")  # the overload is called
+
+
+@overload(_one)
+def _one_of_type(A: Any, B: Any, C: Any) -> Any:
+    if not A.dtype == B.dtype == C.dtype:
+        raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
+    return lambda A, B, C: C.dtype.type(1)  # noqa: ARG005 (their types)
+
+
+@inner
+def _place(A: Array) -> Place:
+    """Return the address of a matrix, and the distance of its rows, in entries.
+
+    The distance between rows may be anything if there is a single one.
+    """
+    return A.ctypes.data, max(A.strides[0] // A.itemsize, A.shape[1], 1)
+
+
+@inner
+def _multiply(
+    one: float,
+    A: Place,
+    transpose_A: bool,
+    B: Place,
+    beta: float,
+    C: Place,
+    size: tuple[int, int, int],
+) -> None:
+    """Do what `add_product` does, in tiles where that is faster.
+
+    Matrices are given by their places: it is compiled once for each type of numbers, whatever the
+    layout of arrays.
+
+    Parameters
+    ----------
+    one : float
+        1, of the type of the numbers.
+    A : Place
+    transpose_A : bool
+    B : Place
+    beta : float
+    C : Place
+    size : tuple (m, n, q)
+    """
+    m, n, q = size
+    rows, columns, depth = m, n, max(q, 1)
+    if HAS_SMALL_KERNELS and m * n * q > TILE_ROWS * TILE_COLUMNS * TILE_DEPTH:
+        rows, columns, depth = TILE_ROWS, TILE_COLUMNS, TILE_DEPTH
+    # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
+    sizes, letters, factors = np.empty(6, np.int32), np.empty(2, np.uint8), np.empty(2, type(one))
+    sizes[3], sizes[4], sizes[5] = B[1], A[1], C[1]
+    letters[0], letters[1] = N, T if transpose_A else N
+    numbers = sizes.ctypes.data, letters.ctypes.data, factors.ctypes.data
+    for i in range(0, m, rows):
+        for j in range(0, n, columns):
+            for at in range(0, max(q, 1), depth):
+                sizes[0], sizes[1] = min(columns, n - j), min(rows, m - i)
+                sizes[2] = min(depth, q - at)
+                factors[0], factors[1] = 1, beta if at == 0 else 1
+                first = at * A[1] + i if transpose_A else i * A[1] + at
+                at_A = A[0] + first * factors.itemsize
+                at_B = B[0] + (at * B[1] + j) * factors.itemsize
+                at_C = C[0] + (i * C[1] + j) * factors.itemsize
+                _gemm(one, numbers, factors.itemsize, at_A, at_B, at_C)
+    # Numba frees an array after its last use, and an address is none.
+    sizes[0], letters[0], factors[0] = 0, 0, 0
+
+
+def _gemm(
+    one: float, numbers: tuple[int, int, int], itemsize: int, at_A: int, at_B: int, at_C: int
+) -> None:
+    """Multiply matrices at some addresses by one call of BLAS."""
     raise NotImplementedError("only compiled functions can call this")  # the overload is called
 
 
 @overload(_gemm)
-def _gemm_of_types(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:  # noqa: ARG001 (types)
-    if not A.dtype == B.dtype == C.dtype:
-        raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
-    gemm = _sgemm if C.dtype == types.float32 else _dgemm
+def _gemm_of_type(one: Any, numbers: Any, itemsize: Any, at_A: Any, at_B: Any, at_C: Any) -> Any:  # noqa: ARG001 (types)
+    gemm = _sgemm if one == types.float32 else _dgemm
 
-    def call(A: Any, transpose_A: Any, B: Any, beta: Any, C: Any) -> Any:
-        # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
-        sizes = np.empty(6, np.int32)
-        sizes[0], sizes[1], sizes[2] = C.shape[1], C.shape[0], B.shape[0]
-        # The distance between rows; of a single row it may be anything.
-        sizes[3] = max(B.strides[0] // B.itemsize, B.shape[1], 1)
-        sizes[4] = max(A.strides[0] // A.itemsize, A.shape[1], 1)
-        sizes[5] = max(C.strides[0] // C.itemsize, C.shape[1], 1)
-        transposed = np.empty(2, np.uint8)
-        transposed[0] = 78  # N
-        transposed[1] = 84 if transpose_A else 78  # T or N
-        factors = np.empty(2, C.dtype)
-        factors[0], factors[1] = 1, beta
-        size, flag, factor = sizes.ctypes.data, transposed.ctypes.data, factors.ctypes.data
+    def call(one: Any, numbers: Any, itemsize: Any, at_A: Any, at_B: Any, at_C: Any) -> Any:  # noqa: ARG001 (its type)
+        size, letter, factor = numbers
         gemm(
-            flag,
-            flag + 1,
+            letter,
+            letter + 1,
             size,
             size + 4,
             size + 8,
             factor,
-            B.ctypes.data,
+            at_B,
             size + 12,
-            A.ctypes.data,
+            at_A,
             size + 16,
-            factor + factors.itemsize,
-            C.ctypes.data,
+            factor + itemsize,
+            at_C,
             size + 20,
         )
-        # Numba frees an array after its last use, and an address is none.
-        sizes[0], transposed[0], factors[0] = 0, 0, 0
 
     return call
 
