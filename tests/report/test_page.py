@@ -183,7 +183,7 @@ def test_patches_of_an_image_have_maps_of_codes_and_errors(tmp_path):
 def test_the_errors_of_an_image_of_small_integers_are_those_of_real_numbers(tmp_path):
     image = np.random.default_rng(0).integers(100, 5000, (9, 10, 6)).astype(np.int16)
     patches = ImagePatches(image, 1, center=False, scale=False)
-    model = NMF(6, random_state=0).fit(patches)
+    model = NMF(3, random_state=0).fit(patches)
     write_report(model, tmp_path / "report.html", data=patches)
     page = (tmp_path / "report.html").read_text()
     rows = patches.rows(np.arange(90)).astype(float)

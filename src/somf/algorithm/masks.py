@@ -3,7 +3,6 @@
 A mask is a pure function of (seed, iteration, reduction).
 """
 
-from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
@@ -16,9 +15,6 @@ from somf.typing import Array, Ints, Matrix, Slices
 
 BLOCKS_PER_MASK = 2
 """Blocks that a mask at the strongest reduction is made of."""
-
-CYCLES_AT_ONCE = 64
-"""Cycles whose masks are drawn together: to make a generator takes as long as a small iteration."""
 
 MOST_INDICATORS = 4096
 """Indicator vectors that are kept on the device."""
@@ -179,11 +175,10 @@ class BlockMasks:
 
     def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        orders = _orders(self.seed, cycle // CYCLES_AT_ONCE, len(self.blocks))
-        order, subsets = orders[cycle % CYCLES_AT_ONCE], []
-        for n in range(length):
-            first, last = (len(order) * m // length for m in (n, n + 1))
-            chosen = tuple(sorted(order[first:last]))
+        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
+        subsets = []
+        for part in np.array_split(order, length):
+            chosen = tuple(sorted(part.tolist()))
             rows = _joined([self.blocks[g] for g in chosen])
             # A feature is in one of the masks of its cycle, each as likely as the other.
             subsets.append(Subset(rows, chosen, float(length)))
@@ -192,14 +187,6 @@ class BlockMasks:
     def unite(self) -> None:
         """Join all blocks into one, for subsets that are all features from now on."""
         self.blocks = [slice(0, self.blocks[-1].stop)]
-
-
-@lru_cache(maxsize=4)
-def _orders(seed: int, group: int, n_blocks: int) -> list[list[int]]:
-    """Return the random orders in which the cycles of a group visit all blocks."""
-    in_order = np.tile(np.arange(n_blocks), (CYCLES_AT_ONCE, 1))
-    orders: list[list[int]] = generator(seed, "mask", group).permuted(in_order, axis=1).tolist()
-    return orders
 
 
 def _joined(runs: list[slice]) -> Slices:

@@ -65,7 +65,9 @@ def gather(
     def gather_piece(piece: slice) -> float:
         return _gather_piece(read, piece, permutation, rows[piece], n_threads)
 
-    return rows, sum((map if reads_together else threads.readers.map)(gather_piece, pieces))
+    if reads_together:
+        return rows, sum([gather_piece(piece) for piece in pieces])
+    return rows, sum(threads.readers.map(gather_piece, pieces))
 
 
 def _gather_piece(

@@ -60,7 +60,6 @@ class SignalGuard:
         self.pending: list[int] = []
         self._handlers: dict[int, Any] = {}
         self.is_interruptible = self._is_immediate = False
-        self._interruption = _Interruption(self)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
@@ -76,7 +75,7 @@ class SignalGuard:
 
     def interruptible(self) -> AbstractContextManager[None]:
         """Let a signal raise `Interrupted` inside this context; it stays pending for `deliver`."""
-        return self._interruption
+        return _Interruption(self)
 
     @contextmanager
     def immediate(self) -> Iterator[None]:

@@ -97,7 +97,11 @@ def _one(A: Array, B: Array, C: Array) -> float:
 def _one_of_type(A: Any, B: Any, C: Any) -> Any:
     if not A.dtype == B.dtype == C.dtype:
         raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
-    return lambda A, B, C: C.dtype.type(1)  # noqa: ARG005 (their types)
+
+    def one(A: Any, B: Any, C: Any) -> Any:  # noqa: ARG001 (types)
+        return C.dtype.type(1)
+
+    return one
 
 
 @inner
@@ -136,7 +140,7 @@ def _multiply(
     size : tuple (m, n, q)
     """
     m, n, q = size
-    rows, columns, depth = m, n, max(q, 1)
+    rows, columns, depth = max(m, 1), max(n, 1), max(q, 1)
     if HAS_SMALL_KERNELS and m * n * q > TILE_ROWS * TILE_COLUMNS * TILE_DEPTH:
         rows, columns, depth = TILE_ROWS, TILE_COLUMNS, TILE_DEPTH
     # BLAS has matrices by columns: its Cᵀ = Bᵀ op(A)ᵀ is C by rows.
