@@ -7,7 +7,7 @@ import pytest
 
 from somf import DictionaryLearning
 from somf.data import as_source, open_source
-from somf.errors import MissingFileError, UnknownKindError
+from somf.errors import DataError, MissingFileError, UnknownKindError
 from tests.helpers.files import fails, is_refused
 
 X = np.random.default_rng(0).standard_normal((60, 8))
@@ -116,3 +116,9 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(ImportError, match=rf"somf\[{extra}\]"):
             open_source(tmp_path / name)
+
+
+def test_text_in_an_array_of_objects_is_an_error_that_names_its_place():
+    with pytest.raises(DataError, match="got 'x' in row 1, column 0") as caught:
+        as_source(np.array([[1, 2.5], ["x", 3]], dtype=object))
+    assert caught.value.row == 1

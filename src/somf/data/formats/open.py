@@ -25,6 +25,7 @@ from somf.data.sources.sliced import SlicedSource
 from somf.data.sources.sparse import CsrSource
 from somf.data.sources.stacked import StackedSource
 from somf.errors import DataError, MissingFileError, ParameterError
+from somf.typing import Array
 
 PathLike: TypeAlias = str | os.PathLike[str]
 """What the functions of the standard library take as a path."""
@@ -75,10 +76,24 @@ def as_source(X: Any) -> Source:
     else:
         array = X if isinstance(X, np.ndarray) else np.asarray(X)
         check_two_dimensions(array.ndim)
-        source = ArraySource(array.astype(np.float64) if array.dtype.kind == "O" else array)
+        source = ArraySource(_numbers_in(array) if array.dtype.kind == "O" else array)
     check_real(source.dtype)
     check_not_empty(source.shape)
     return source
+
+
+def _numbers_in(array: Array) -> Array:
+    """Return an array of objects, which must be numbers, as an array of numbers."""
+    try:
+        return array.astype(np.float64)
+    except ValueError:
+        for (row, column), entry in np.ndenumerate(array):
+            try:
+                float(entry)
+            except ValueError:
+                text = f"X must be numeric, got {entry!r} in row {row}, column {column}."
+                raise DataError(text, row=row) from None
+        raise
 
 
 def _source_of_library(X: Any) -> Source | None:
