@@ -16,6 +16,13 @@ from somf.algorithm.state import State
 from somf.kernels.host import to_host
 from somf.typing import Ints
 
+PASS_ENTRIES = 2**20
+"""Entries of a minibatch of a pass.
+
+Atoms stay as they are until the end of the epoch, so that only speed counts: with so many entries
+the fixed cost of an iteration is small.
+"""
+
 SWEEPS = 5
 """Gauss–Seidel sweeps over the atoms after a pass. They cost little next to the codes."""
 

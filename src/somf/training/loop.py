@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.algorithm.passes import begin_pass, is_pass_due
+from somf.algorithm.passes import PASS_ENTRIES, begin_pass, is_pass_due
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import State
@@ -27,18 +27,13 @@ from somf.training.config import TrainingConfig
 from somf.training.contents import CheckpointContents
 from somf.training.convergence import Convergence
 from somf.training.minibatches import Minibatch, Rest, epochs
+from somf.training.record_times import RecordTimes
 from somf.training.samples import unvisited
 from somf.training.signals import Interrupted, SignalGuard
 from somf.training.start import Split
 from somf.typing import Array, History, Ints
 
 logger = logging.getLogger("somf")
-
-FIRST_RECORD = 6
-"""The first record of a fit is due after the 2⁻⁶th part of an epoch."""
-
-PASS_ENTRIES = 2**20
-"""Entries of a minibatch of a pass: with so many, the fixed cost of an iteration is small."""
 
 VALIDATION_TOL = 1e-4
 """Relative duality gap of the codes behind a recorded objective."""
@@ -114,12 +109,13 @@ class Loop:
         self.solver = Solver(config, state, communicator)
         self.solver.forgetting.window = convergence.window
         n = self.samples.n
-        self.record_every = config.record_every or n
+        every = config.record_every or n
         # Records without a measurement cost nothing.
-        self.records_early = config.record_every is None and validation is None
+        self.record_times = RecordTimes(
+            every, has_early=config.record_every is None and validation is None
+        )
         self.start = perf_counter() - progress.wall_seconds
         self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
-        self._interval = (-1, 0)  # between records: the samples seen at its start and at its end
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned = config.n_epochs * n
         if state.n_samples_seen > progress.n_samples_planned:
@@ -200,12 +196,10 @@ class Loop:
 
     def _batch_size(self) -> int:
         """Return the samples of a minibatch of this epoch, on all ranks."""
-        batch_size = self.config.batch_size
-        if self.state.phase in (Phase.PASS, Phase.BETWEEN):
-            # Atoms stay as they are until the end of the epoch, so that only speed counts.
-            per_row = max(self.loader.source.entries_per_row, self.config.n_components)
-            return max(batch_size, int(PASS_ENTRIES / per_row))
-        return batch_size
+        if self.state.phase not in (Phase.PASS, Phase.BETWEEN):
+            return self.config.batch_size
+        per_row = max(self.loader.source.entries_per_row, self.config.n_components)
+        return max(self.config.batch_size, int(PASS_ENTRIES / per_row))
 
     def _is_checkpoint_due(self) -> bool:
         if self.manager is None:
@@ -337,21 +331,8 @@ class Loop:
         if not history:
             return True
         last = int(history["n_samples_seen"][-1])
-        if self._interval[0] != last:
-            self._interval = last, self._end_of_interval(last)
-        return n_seen >= self._interval[1] or (self._is_done() and last < n_seen)
-
-    def _end_of_interval(self, n_seen: int) -> int:
-        """Return after how many samples the interval between records ends that they are in.
-
-        An interval is `record_every` samples or an epoch, in which the objective falls most at the
-        beginning: by default the first epoch has records after 1/64, 1/32, … 1/2 of its samples.
-        """
-        every = self.record_every
-        if self.records_early and n_seen < every:
-            early = (-(-every // 2**i) for i in range(FIRST_RECORD, 0, -1))
-            return next((end for end in early if end > n_seen), every)
-        return every * (n_seen // every + 1)
+        is_due = n_seen >= self.record_times.next_after(last)
+        return is_due or (self._is_done() and last < n_seen)
 
     def _measure_and_record(self) -> None:
         progress = self.progress
@@ -392,7 +373,7 @@ class Loop:
 
     def _count_unused(self) -> int:
         """Count the atoms that no sample has used for an epoch, or for `record_every` samples."""
-        since = self.state.n_samples_seen - self.record_every
+        since = self.state.n_samples_seen - self.record_times.every
         return int(np.count_nonzero(to_host(self.state.last_used) <= since))
 
     def _write_checkpoint(self) -> str:
