@@ -1,5 +1,7 @@
 """When a fit records its progress."""
 
+from itertools import pairwise
+
 import pytest
 
 from somf.training.record_times import RecordTimes
@@ -27,7 +29,7 @@ def test_early_records_are_in_the_first_interval_only_and_each_comes_later(every
     assert [n for n in found if n >= every] == [every, 2 * every, 3 * every]
     early = [n for n in found if 0 < n < every]
     assert len(early) <= 6
-    assert all(n <= 2 * before for before, n in zip(early, [*early[1:], every], strict=True))
+    assert all(n <= 2 * before for before, n in pairwise([*early, every]))
 
 
 def test_a_fit_that_resumes_between_records_has_the_same_next_one():
