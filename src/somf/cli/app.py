@@ -4,8 +4,6 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -15,7 +13,7 @@ from somf.cli.bench import bench
 from somf.cli.command import examples
 from somf.cli.compare import compare
 from somf.cli.console import echo, escaped_errors
-from somf.cli.ctrl_c import handler_of_ctrl_c, interrupt, was_pressed
+from somf.cli.ctrl_c import handler_of, handler_of_ctrl_c, interrupt, was_pressed
 from somf.cli.demo import demo
 from somf.cli.errors import message_of
 from somf.cli.fit import fit
@@ -51,7 +49,7 @@ class Application(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a subcommand."""
-        with _exit_on_sigterm(), handler_of_ctrl_c(interrupt), escaped_errors():
+        with handler_of(signal.SIGTERM, _leave), handler_of_ctrl_c(interrupt), escaped_errors():
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -68,22 +66,9 @@ class Application(click.Group):
                 ctx.exit(INTERRUPTED)
 
 
-@contextmanager
-def _exit_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM raise SystemExit, so that temporary files are removed."""
-
-    def leave(*_: object) -> None:
-        raise SystemExit(TERMINATED)
-
-    try:
-        before = signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # only the main thread may set a handler
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
+def _leave(*_: object) -> None:
+    """Raise SystemExit, so that temporary files are removed; a handler of signals."""
+    raise SystemExit(TERMINATED)
 
 
 @click.group(

@@ -35,12 +35,25 @@ def handler_of_ctrl_c(handler: Any) -> Iterator[None]:
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
+    with handler_of(signal.SIGINT, handler):
+        yield
+
+
+@contextmanager
+def handler_of(signum: int, handler: Any) -> Iterator[None]:
+    """Replace the handler of a signal while the context lasts.
+
+    Parameters
+    ----------
+    signum : int
+    handler : callable
+    """
     try:
-        before = signal.signal(signal.SIGINT, handler)
+        before = signal.signal(signum, handler)
     except ValueError:  # only the main thread may set a handler
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signum, before)
