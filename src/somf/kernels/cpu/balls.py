@@ -31,6 +31,7 @@ from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.team import (
+    NO_MEMBER,
     dismiss,
     new_team,
     publish,
@@ -212,38 +213,31 @@ def _change_panel(t: int, work: Pass, old: int, new: int) -> None:
 
 @inner
 def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
-    """Update the atoms of a panel, as the leader of a team or as one that follows."""
+    """Update the atoms of a panel, as the leader of a team or as one that follows.
+
+    Both do shares in the same place, since each copy of that code has to be compiled.
+    """
+    team, step, search = work.team, task(work.team), Search(0.0, NO_ROUND, 0, True)
+    last, number, share = min(first + len(work.atoms), len(work.C)) - 1, 0, NO_MEMBER
     if member == 0:
-        _lead(work, first, budget)
-    else:
-        _follow(member, work)
-
-
-@inner
-def _follow(member: int, work: Pass) -> None:
-    step = wait_for_step(work.team, member, 0)
-    while step > 0:
-        _do_share(member, work)
-        set_done(work.team, member, step)
-        step = wait_for_step(work.team, member, step)
-
-
-@inner
-def _lead(work: Pass, first: int, budget: Array) -> None:
-    step, search = task(work.team), Search(0.0, NO_ROUND, 0, True)
-    step[ATOM], step[BEFORE] = first - 1, NO_ATOM
-    last = min(first + len(work.atoms), len(work.C)) - 1
+        step[ATOM], step[BEFORE] = first - 1, NO_ATOM
     while True:
-        if search.is_over and not _choose_atom(work, last, step, budget):
-            break
-        step[THETA] = search.theta
-        number, member = publish(work.team), 0
-        while member >= 0:
-            _do_share(member, work)
-            set_done(work.team, member, number)
-            member = take_over(work.team, number)
-        search = _next_search(search, work, step)
-    dismiss(work.team)
+        if member > 0:
+            share, number = member, wait_for_step(team, member, number)
+            if number == 0:
+                return
+        elif share == NO_MEMBER:  # all shares of the step before are done
+            if search.is_over and not _choose_atom(work, last, step, budget):
+                dismiss(team)
+                return
+            step[THETA] = search.theta
+            share, number = 0, publish(team)
+        _do_share(share, work)
+        set_done(team, share, number)
+        if member == 0:
+            share = take_over(team, number)
+            if share == NO_MEMBER:
+                search = _next_search(search, work, step)
 
 
 @inner

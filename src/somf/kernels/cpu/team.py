@@ -39,6 +39,9 @@ STEP = 0
 DISMISSED = -1
 """The number of the step after the last."""
 
+NO_MEMBER = -1
+"""Nobody's share is left to do."""
+
 PATIENCE = 2**14
 """How often a thread looks for what it waits for before it lets others have its core.
 
@@ -175,7 +178,7 @@ def take_over(team: Array, step: int) -> int:
     Returns
     -------
     member : int
-        −1 if all are done. Otherwise a member that is late; the leader has its share to do.
+        `NO_MEMBER` if all are done. Otherwise one that is late; the leader has its share to do.
     """
     n_looks, is_busy = 0, True
     while is_busy:
@@ -188,7 +191,7 @@ def take_over(team: Array, step: int) -> int:
                     return member
         if n_looks % PATIENCE == 0:
             _yield_core()
-    return -1
+    return NO_MEMBER
 
 
 @inner
