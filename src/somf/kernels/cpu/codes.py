@@ -38,9 +38,9 @@ def solve_codes(
             solve_ridge(grams, beta, l2, code)
         else:
             code[:] = _ridge(grams, beta, l2)
+    elif _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
+        return objective, gap
     else:
-        if _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
-            return objective, gap
         _descend(n_threads, *problem, tol, n_parts, is_solved, code)
     _certify(n_threads, *problem, n_parts, is_solved, code, objective, gap)
     return objective, gap
@@ -215,7 +215,7 @@ def _certify(
     objective: Array,
     gap: Array,
 ) -> None:
-    """Write the objectives and duality gaps of the codes that the active-set method has not solved."""
+    """Write the objectives and duality gaps of codes that the active-set method has not solved."""
     in_parallel(
         _certify_share,
         launcher,

@@ -85,7 +85,7 @@ def _begin(start: int, grams: Array, beta: Array, l2: float, factor: Array, x: A
 
 @inner
 def _factorize(factor: Array, x: Array) -> None:
-    """Set triangles A = LLᵀ to Lᵀ, with 1 / Lⱼⱼ on the diagonal, and x to the solution of Ly = x."""
+    """Set triangles A = LLᵀ to Lᵀ, with 1 / Lⱼⱼ on the diagonal, and x to the y of Ly = x."""
     at, k = 0, len(x)
     for j in range(k):
         row = factor[at : at + k - j]
