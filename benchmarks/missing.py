@@ -7,7 +7,7 @@
    scikit-learn's imputers.
 2. Ratings, see `benchmarks.ratings`, and rules for the statistics of the dictionary update.
 3. The time of an epoch per known entry, next to that of the same data without unknown entries,
-   and to that of a sweep of alternating least squares.
+   and to that of a sweep of alternating least squares. Where it goes: `benchmarks.missing_stages`.
 4. Lost values of a hyperspectral scene.
 
 All times are CPU seconds of one thread.
@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.machine import write_results
+from benchmarks.missing_stages import measure_stages
 from benchmarks.ratings import (
     FIRST_SEED,
     Ratings,
@@ -287,6 +288,7 @@ def main() -> None:
             ),
             "rules": lambda: measure_rules(planted_ratings(0.85, 0)),
             "epochs": measure_epochs,
+            "stages": measure_stages,
             "inpainting": measure_inpainting,
         }
         result = json.loads(options.output.read_text()) if options.only else {}

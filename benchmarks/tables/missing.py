@@ -77,6 +77,21 @@ def epochs(results: dict[str, Any]) -> str:
     )
 
 
+STAGES = ("load", "products", "Gram matrices", "codes", "C of features", "dictionary")
+"""Stages of an epoch that are timed, in order."""
+
+
+def stages(results: dict[str, Any]) -> str:
+    """Return nanoseconds per known entry by stage of an epoch."""
+    rows = []
+    for name, row in results["stages"].items():
+        p, k, share = name.split(", ")
+        parts = [row.get(stage, 0.0) for stage in STAGES]
+        numbers = (*parts, row["all"] - sum(parts), row["all"])
+        rows.append((p, k, f"{100 * float(share):g} %", *(f"{x:.1f}" for x in numbers)))
+    return table(("p", "k", "unknown", *STAGES, "rest", "all"), rows)
+
+
 def sweeps(results: dict[str, Any]) -> str:
     """Return nanoseconds per known entry of an epoch with ridge codes, and of a sweep of ALS."""
     found = results["epochs"]

@@ -50,6 +50,8 @@ class ObservedRegression(Regression):
         """Return β and G of a minibatch from the entries that are known in a subset."""
         D_s, rows = subset.of_features(self.state.D)
         found = self._quadratics(X.each(subset.of_samples), D_s, rows)
+        if subset.scale == 1:
+            return Quadratic(*found)
         return Quadratic(*(subset.scale * part for part in found))
 
     def _observe(self, X: Observed, subset: Subset) -> tuple[Array, Array, Array]:  # type: ignore[override] # has weights

@@ -184,13 +184,14 @@ class ObservedLoader(Loader):
 
     def _without_weights(self, rows: Array, unknown: Array) -> Observed:
         """Return a minibatch whose known entries all count the same, sparse if there are few."""
-        from somf.data.unknown import known_columns  # Numba is slow to import
+        from somf.data.sparse_gather import assembled  # Numba is slow to import
+        from somf.data.unknown import known_columns
 
         base = self.source.base_weight
         if base or self.source.known_share > DENSE_SHARE:
             return Observed(rows, rows, self._deviations(unknown), base)
         indptr, samples, values = known_columns(unknown, rows)
-        known = sp.csc_array((values, samples, indptr), shape=rows.shape)
+        known = assembled(values, samples, indptr, rows.shape)
         return Observed(known, known, _with_entries(known, np.ones_like(values)), base)
 
     def _deviations(self, unknown: Array) -> Any:
@@ -220,16 +221,19 @@ class ObservedLoader(Loader):
 
 def _entries(where: Array, value: float, dtype: np.dtype[Any]) -> sp.csc_array:
     """Return a sparse matrix with one value at some entries."""
-    from somf.data.unknown import columns_where  # Numba is slow to import
+    from somf.data.sparse_gather import assembled  # Numba is slow to import
+    from somf.data.unknown import columns_where
 
     indptr, samples = columns_where(where)
     data = np.full(len(samples), value, dtype=dtype)
-    return sp.csc_array((data, samples, indptr), shape=where.shape)
+    return assembled(data, samples, indptr, where.shape)
 
 
 def _with_entries(X: sp.csc_array, data: Array) -> sp.csc_array:
     """Return a matrix with the same entries stored, and other values."""
-    return sp.csc_array((data, X.indices, X.indptr), shape=X.shape)
+    from somf.data.sparse_gather import assembled  # Numba is slow to import
+
+    return assembled(data, X.indices, X.indptr, X.shape)
 
 
 def _checked(weights: Any, ids: Ints) -> Any:

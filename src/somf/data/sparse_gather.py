@@ -78,9 +78,18 @@ def gather_sparse(
     n_kept, total, least = _place(indptr, indices, data, positions, column, starts, rows, entries)
     if n_kept == OUTSIDE:
         return None
-    batch = copy(_blank((len(positions), p), dtype))  # the constructor would take longest of all
-    batch.data, batch.indices, batch.indptr = entries[:n_kept], rows[:n_kept], starts
+    batch = assembled(entries[:n_kept], rows[:n_kept], starts, (len(positions), p))
     return Gathered(batch, float(total), float(least))
+
+
+def assembled(data: Array, indices: Ints, indptr: Ints, shape: tuple[int, int]) -> sp.csc_array:
+    """Return a CSC matrix of arrays that are known to be right.
+
+    For small minibatches, the checks of the constructor would take longest of all.
+    """
+    matrix = copy(_blank(shape, data.dtype))
+    matrix.data, matrix.indices, matrix.indptr = data, indices, indptr
+    return matrix
 
 
 @lru_cache(maxsize=8)

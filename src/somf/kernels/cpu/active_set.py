@@ -98,22 +98,6 @@ def solve(
 
 
 @inner
-def solve_ridge(
-    G: Array, beta: Array, l2: float, a: Array, support: Ints, step: Array, factor: Array
-) -> None:
-    """Set `a` to the solution of (G + l2 I) α = β, which must be regular.
-
-    See `solve` for the parameters; `factor` has room for all k atoms.
-    """
-    for j in range(len(beta)):
-        _append(G, l2, support, j, j, factor)
-        support[j], step[j] = j, beta[j]
-    _solve_factored(factor, len(beta), step)
-    for j in range(len(beta)):
-        a[j] = step[j]
-
-
-@inner
 def _warm_start(
     G: Array, beta: Array, l2: float, a: Array, g: Array, support: Ints, factor: Array
 ) -> tuple[int, Array]:

@@ -7,12 +7,13 @@ compiled.
 
 import numpy as np
 
-from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve, solve_ridge
+from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.ridge import solve_ridge
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
@@ -30,19 +31,18 @@ def solve_codes(
     threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
     n_threads = threads.count
     n_parts, l1, l2, positive = min(n_threads, b), penalty.l1, penalty.l2, penalty.positive
+    problem = grams, beta, sq_norm, l1, l2, positive
+    is_solved = np.zeros(b, dtype=np.bool_)
     if penalty.has_closed_form:
         if len(grams) > 1 and _is_regular(grams, l2):
-            factors = threads.buffer("factors", (n_parts, k, k), np.dtype(np.float64))
-            _solve_ridge(n_threads, grams, beta, l2, factors, code)
+            solve_ridge(grams, beta, l2, code)
         else:
             code[:] = _ridge(grams, beta, l2)
+    elif _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
+        return objective, gap
     else:
-        is_solved = np.empty(b, dtype=np.bool_)
-        problem = grams, beta, sq_norm, l1, l2, positive
-        if _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
-            return objective, gap
         _descend(n_threads, *problem, tol, n_parts, is_solved, code)
-    _certify(n_threads, grams, beta, sq_norm, l1, l2, positive, n_parts, code, objective, gap)
+    _certify(n_threads, *problem, n_parts, is_solved, code, objective, gap)
     return objective, gap
 
 
@@ -201,24 +201,6 @@ def _descend_share(
 
 
 @region
-def _solve_ridge(
-    launcher: int, grams: Array, beta: Array, l2: float, factors: Array, code: Array
-) -> None:
-    """Set every code to the solution of its own linear system; `factors` is a buffer."""
-    in_parallel(_solve_ridge_share, launcher, len(factors), grams, beta, l2, factors, code)
-
-
-@inner
-def _solve_ridge_share(
-    t: int, grams: Array, beta: Array, l2: float, factors: Array, code: Array
-) -> None:
-    k = beta.shape[1]
-    support, step = np.empty(k, np.int64), np.empty(k)
-    for i in range(t, len(code), len(factors)):
-        solve_ridge(grams[i], beta[i], l2, code[i], support, step, factors[t])
-
-
-@region
 def _certify(
     launcher: int,
     grams: Array,
@@ -228,11 +210,12 @@ def _certify(
     l2: float,
     positive: bool,
     n_parts: int,
+    is_solved: Array,
     code: Array,
     objective: Array,
     gap: Array,
 ) -> None:
-    """Write the objective and the duality gap of every code."""
+    """Write the objectives and duality gaps of codes that the active-set method has not solved."""
     in_parallel(
         _certify_share,
         launcher,
@@ -244,6 +227,7 @@ def _certify(
         l2,
         positive,
         n_parts,
+        is_solved,
         code,
         objective,
         gap,
@@ -260,12 +244,14 @@ def _certify_share(
     l2: float,
     positive: bool,
     n_parts: int,
+    is_solved: Array,
     code: Array,
     objective: Array,
     gap: Array,
 ) -> None:
     g = np.empty(beta.shape[1], beta.dtype)
     for i in range(t, len(code), n_parts):
-        G = grams[min(i, len(grams) - 1)]
-        residual(G, beta[i], code[i], g)
-        objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)
+        if not is_solved[i]:
+            G = grams[min(i, len(grams) - 1)]
+            residual(G, beta[i], code[i], g)
+            objective[i], gap[i] = certificate(G, beta[i], g, code[i], sq_norm[i], l1, l2, positive)

@@ -1,0 +1,126 @@
+"""Ridge codes on the CPU, where every sample has a Gram matrix of its own.
+
+Each is the solution of one linear system, by a Cholesky factor in double precision. All loops run
+over the samples of a group, `LANES` of them, side by side in memory: the rows of one factor are too
+short, and each waits for the one before.
+"""
+
+import math
+
+import numpy as np
+
+from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.parallel import in_parallel
+from somf.kernels.cpu.regions import region
+from somf.kernels.cpu.threads import threads_for
+from somf.kernels.pairs import n_pairs
+from somf.typing import Array
+
+LANES = 32
+"""Samples of a group, at most. In the last one, the last sample is solved again and again."""
+
+
+def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
+    """Set the codes to the solutions of (G + l2 I) α = β, which must be regular.
+
+    Parameters
+    ----------
+    grams : ndarray of shape (b, k, k)
+    beta : ndarray of shape (b, k)
+    l2 : float
+    code : ndarray of shape (b, k), overwritten
+    """
+    b, k = beta.shape
+    n_lanes = min(b, LANES)
+    n_groups = -(-b // LANES)
+    threads = threads_for(float(b) * k * k * k / 6)
+    n_parts, double = min(threads.count, n_groups), np.dtype(np.float64)
+    factors = threads.buffer("ridge factors", (n_parts, n_pairs(k), n_lanes), double)
+    codes = threads.buffer("ridge codes", (n_parts, k, n_lanes), double)
+    _solve(threads.count, grams, beta, l2, factors, codes, code)
+
+
+@region
+def _solve(
+    launcher: int,
+    grams: Array,
+    beta: Array,
+    l2: float,
+    factors: Array,
+    codes: Array,
+    code: Array,
+) -> None:
+    in_parallel(_solve_share, launcher, len(factors), grams, beta, l2, factors, codes, code)
+
+
+@inner
+def _solve_share(
+    t: int, grams: Array, beta: Array, l2: float, factors: Array, codes: Array, code: Array
+) -> None:
+    factor, x = factors[t], codes[t]
+    n_lanes = x.shape[1]
+    for start in range(t * n_lanes, len(beta), len(factors) * n_lanes):
+        _begin(start, grams, beta, l2, factor, x)
+        _factorize(factor, x)
+        _substitute(factor, x)
+        for lane in range(min(n_lanes, len(beta) - start)):
+            for j in range(len(x)):
+                code[start + lane, j] = x[j, lane]
+
+
+@inner
+def _begin(start: int, grams: Array, beta: Array, l2: float, factor: Array, x: Array) -> None:
+    """Fill a group: the upper triangles of G + l2 I, row after row, and β."""
+    at, k = 0, len(x)
+    for j in range(k):
+        for lane in range(x.shape[1]):
+            i = min(start + lane, len(beta) - 1)
+            row = grams[i, j]
+            for n in range(j, k):
+                factor[at + n - j, lane] = row[n]
+            factor[at, lane] += l2
+            x[j, lane] = beta[i, j]
+        at += k - j
+
+
+@inner
+def _factorize(factor: Array, x: Array) -> None:
+    """Set triangles A = LLᵀ to Lᵀ, with 1 / Lⱼⱼ on the diagonal, and x to the y of Ly = x."""
+    at, k = 0, len(x)
+    for j in range(k):
+        row = factor[at : at + k - j]
+        at += k - j
+        for lane in range(x.shape[1]):
+            row[0, lane] = 1.0 / math.sqrt(row[0, lane])
+        _multiply(row[0], x[j])
+        for n in range(1, k - j):
+            _multiply(row[0], row[n])
+            _subtract_product(row[n], x[j], x[j + n])
+        below = at
+        for i in range(1, k - j):
+            for n in range(i, k - j):
+                _subtract_product(row[i], row[n], factor[below])
+                below += 1
+
+
+@inner
+def _substitute(factor: Array, x: Array) -> None:
+    """Set x to the solution of Lᵀα = x."""
+    at, k = len(factor), len(x)
+    for j in range(k - 1, -1, -1):
+        at -= k - j
+        for n in range(1, k - j):
+            _subtract_product(factor[at + n], x[j + n], x[j])
+        _multiply(factor[at], x[j])
+
+
+@inner
+def _subtract_product(a: Array, b: Array, out: Array) -> None:
+    for lane in range(len(out)):
+        out[lane] -= a[lane] * b[lane]
+
+
+@inner
+def _multiply(a: Array, out: Array) -> None:
+    for lane in range(len(out)):
+        out[lane] *= a[lane]
