@@ -60,7 +60,7 @@ def test_a_fit_that_failed_at_any_call_ends_as_if_it_had_not(
         assert_same_fit(fit(Trouble(fail), *how, checkpoint=path), undisturbed)
         # The checkpoint has every record: nothing has to be measured again.
         assert_same_fit(fit(again := Trouble(fail), *how, checkpoint=path), undisturbed)
-        assert again.n_calls <= 4  # fingerprints, callbacks
+        assert again.n_calls <= 5  # fingerprints, callbacks, how good a fit in memory is
     assert n_failures > count.n_calls / 2
 
 
