@@ -351,7 +351,8 @@ def test_inverse_transform_multiplies_codes_and_atoms(toy):
 
 @pytest.mark.parametrize("init", ["random", np.eye(4, 40)], ids=["random", "given"])
 def test_atoms_that_are_no_samples_are_made_without_reading_any(init, monkeypatch):
-    monkeypatch.setattr("somf.estimators.quality.MOST_ENTRIES", 0)  # no pass after the fit
+    for name in ("FEW_ENTRIES", "MOST_ENTRIES"):
+        monkeypatch.setattr(f"somf.estimators.quality.{name}", 0)  # no pass after the fit
     source = WatchedSource(sparse_data(), is_in_memory=True)
     DictionaryLearning(4, init=init, n_epochs=1, random_state=0).fit(source)
     assert source.n_rows == 200

@@ -69,8 +69,16 @@ def test_files_and_large_data_are_not_read_again_and_an_error_says_so(toy, tmp_p
     model.fit(tmp_path / "X.npy")
     with pytest.raises(AttributeError, match=r"measure\(X\)\.reconstruction_err is the same"):
         _ = model.reconstruction_err_
-    monkeypatch.setattr(quality, "MOST_ENTRIES", toy.size - 1)
+    monkeypatch.setattr(quality, "FEW_ENTRIES", toy.size - 1)
     assert not hasattr(model.fit(toy), "explained_variance_ratio_")
+
+
+def test_after_many_epochs_more_data_is_read_again(toy, monkeypatch):
+    monkeypatch.setattr(quality, "FEW_ENTRIES", toy.size - 1)
+    model = DictionaryLearning(4, n_epochs=quality.MANY_EPOCHS, tol=0, random_state=0).fit(toy)
+    assert hasattr(model, "reconstruction_err_")
+    monkeypatch.setattr(quality, "MOST_ENTRIES", toy.size - 1)
+    assert not hasattr(model.fit(toy), "reconstruction_err_")
 
 
 def test_learning_on_leaves_no_error_of_earlier_atoms(toy):

@@ -289,7 +289,7 @@ class MatrixFactorization(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _measure_fit(self, source: Source) -> None:
         """Set the attributes that take a further pass over X, if it costs little."""
-        if not is_cheap(source, self.n_components):
+        if not is_cheap(source, self.n_components, self.n_samples_seen_):
             return
         with warnings.catch_warnings(), suppress(ScaleError):  # neither is an error of the fit
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -169,9 +169,10 @@ history_ : dict of lists
     and from the features in use) and, with validation data, ``objective``, at the start of `fit`,
     every `record_every` samples and at the end.
 reconstruction_err_ : float
-    After `fit` to X in memory, where X and codes have at most 2²⁴ entries: the Frobenius norm of
-    ``X - codes @ components_``, with the codes of `transform`, of all samples of X as the model
-    sees them (less their means with `center`, of unit norm with `normalize`, known entries only).
+    After `fit` to X in memory, where X and codes have at most 2²⁰ entries, or 2²⁴ after eight
+    epochs: the Frobenius norm of ``X - codes @ components_``, with the codes of `transform`, of all
+    samples of X as the model sees them (less their means with `center`, of unit norm with
+    `normalize`, known entries only).
     Other data would need a further pass that may be long: ``measure(X).reconstruction_err``.
 explained_variance_ratio_ : ndarray of shape (n_components,)
     Likewise, where all entries are known and have no weights: the share of every atom in the

@@ -6,11 +6,14 @@ from somf.data import Source
 from somf.data.loader import CHUNK_ENTRIES
 from somf.inference.measurement import Measurement
 
-MOST_ENTRIES = 2**24
-"""Entries of X, and of its codes, up to which `fit` measures its own result.
+FEW_ENTRIES = 2**20
+"""Entries of X, and of its codes, up to which `fit` always measures its own result."""
 
-The pass then costs about one of the many epochs of a fit, seconds at most.
-"""
+MOST_ENTRIES = 2**24
+"""Entries up to which it does after `MANY_EPOCHS`."""
+
+MANY_EPOCHS = 8
+"""Epochs next to which the pass costs little: it takes as long as one or two of them."""
 
 ENTRIES_PER_SAMPLE = CHUNK_ENTRIES // 256
 """As if a sample had so many entries: 256 of them are read at a time, as a minibatch of the fit."""
@@ -30,17 +33,27 @@ class OfSmallData:
             return self
         raise AttributeError(
             f"This {owner.__name__} has no {self.name}: fit sets it if X is in memory, and X and "
-            f"codes have at most {MOST_ENTRIES:,} entries. measure(X).{self.name.rstrip('_')} is "
-            "the same for any data, in one pass over it.",
+            f"codes have at most {FEW_ENTRIES:,} entries, or {MOST_ENTRIES:,} after {MANY_EPOCHS} "
+            f"epochs. measure(X).{self.name.rstrip('_')} is the same for any fit, in one pass.",
             name=self.name,
             obj=estimator,
         )
 
 
-def is_cheap(source: Source, n_components: int) -> bool:
-    """Return whether a further pass over a source costs little."""
+def is_cheap(source: Source, n_components: int, n_samples_seen: int) -> bool:
+    """Return whether a further pass over a source costs little, next to the fit.
+
+    Parameters
+    ----------
+    source : Source
+    n_components : int
+    n_samples_seen : int
+        By the fit, repetitions included.
+    """
     n_samples, entries_per_row = source.shape[0], max(source.entries_per_row, n_components)
-    return source.is_in_memory and n_samples * entries_per_row <= MOST_ENTRIES
+    has_many_epochs = n_samples_seen >= MANY_EPOCHS * n_samples
+    most = MOST_ENTRIES if has_many_epochs else FEW_ENTRIES
+    return source.is_in_memory and n_samples * entries_per_row <= most
 
 
 def forget_quality(estimator: Any) -> None:
