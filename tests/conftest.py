@@ -23,7 +23,7 @@ def toy() -> Array:
 @pytest.fixture(params=[1, 3], ids=["alone", "shared"])
 def shared_threads(request, monkeypatch):
     """Give threads that share even the smallest work."""
-    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_WORK_PER_THREAD", 0)
     opened = Threads(request.param)
     with use_threads(opened):
         yield opened

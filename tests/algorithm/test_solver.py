@@ -237,7 +237,7 @@ def test_all_of_the_state_is_float32_for_float32_data(toy, params):
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA, NMF])
 def test_the_number_of_threads_changes_rounding_only(toy, kind, monkeypatch):
-    monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)  # or so small a problem is not shared
+    monkeypatch.setattr(threads, "MIN_WORK_PER_THREAD", 0)  # or so small a problem is not shared
     monkeypatch.setattr("numba.core.config.NUMBA_NUM_THREADS", 3)
     X = np.abs(toy) if kind is NMF else toy
     one, *others = (

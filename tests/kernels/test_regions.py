@@ -22,14 +22,14 @@ def fitted(number, n_threads=2):
     """Return the atoms of a fit whose every kernel is a parallel region."""
     import somf.kernels.cpu.threads
 
-    somf.kernels.cpu.threads.MIN_PARALLEL_WORK = 0
+    somf.kernels.cpu.threads.MIN_WORK_PER_THREAD = 0
     model = KINDS[number % 3](5, n_threads=n_threads, reduction=2, code_tol=0, random_state=number)
     return model.fit(X).components_
 
 
 @pytest.fixture(autouse=True)
 def shared_work(monkeypatch):
-    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_WORK_PER_THREAD", 0)
 
 
 @pytest.mark.parametrize("number", range(3))

@@ -123,12 +123,12 @@ def test_there_may_be_more_threads_than_rows(kind, monkeypatch):
         return model.fit(X).components_
 
     serial = components(1)
-    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_WORK_PER_THREAD", 0)
     np.testing.assert_allclose(components(4), serial, atol=1e-10)
 
 
 def test_numba_has_its_number_of_threads_back_after_a_fit(monkeypatch):
-    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_PARALLEL_WORK", 0)
+    monkeypatch.setattr("somf.kernels.cpu.threads.MIN_WORK_PER_THREAD", 0)
     X = np.random.default_rng(0).standard_normal((60, 8))
     before = numba.get_num_threads()
     assert before != 2

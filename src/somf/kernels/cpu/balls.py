@@ -42,7 +42,7 @@ from somf.kernels.cpu.team import (
     task,
     wait_for_step,
 )
-from somf.kernels.cpu.threads import threads_for
+from somf.kernels.cpu.threads import current_threads, threads_for
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -53,8 +53,11 @@ FEW_ROWS = 2048
 """Rows of a thread up to which a panel has twice as many atoms, which still fit the cache, and up
 to which it takes less time to collect entries near θ than to meet again."""
 
-WORK_PER_ENTRY = 500.0
-"""Operations per entry of an atom, roughly, that decide on threads. They meet for every atom."""
+WORK_PER_ENTRY = 64.0
+"""Operations per entry of an atom and thread, roughly, that decide on threads.
+
+With fewer entries it takes less time to do the work than to meet, once for every atom.
+"""
 
 CACHE_LINE = 64
 """Bytes. A row of a panel takes an odd number of lines, so that a column of it fits the cache."""
@@ -136,7 +139,7 @@ def update_panel(
     ball : AtomBall
     """
     q = count_rows(rows)
-    threads = threads_for(WORK_PER_ENTRY * q)
+    threads = threads_for(WORK_PER_ENTRY * q * current_threads().count)
     pieces, edges = shares(rows, threads.count)
     has_few_rows = q <= FEW_ROWS * threads.count
     m = min(ATOMS_PER_PANEL * (2 if has_few_rows else 1), len(C))

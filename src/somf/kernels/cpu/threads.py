@@ -21,8 +21,8 @@ from threadpoolctl import ThreadpoolController
 from somf.kernels.cpu.cores import available_cores
 from somf.typing import Array
 
-MIN_PARALLEL_WORK = 2**20
-"""Floating-point operations below which one thread is faster than several."""
+MIN_WORK_PER_THREAD = 2**16
+"""Floating-point operations of each of several threads below which one alone is faster."""
 
 
 class Threads:
@@ -79,7 +79,8 @@ _current: ContextVar[Threads] = ContextVar("threads", default=SERIAL)
 
 def threads_for(n_operations: float) -> Threads:
     """Return the threads of this context, or a single one if there is little to compute."""
-    return _current.get() if n_operations >= MIN_PARALLEL_WORK else SERIAL
+    threads = _current.get()
+    return threads if n_operations >= MIN_WORK_PER_THREAD * threads.count else SERIAL
 
 
 def current_threads() -> Threads:
