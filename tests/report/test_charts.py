@@ -63,3 +63,11 @@ def test_labels_are_escaped():
 )
 def test_numbers_are_written_for_people(value, text):
     assert number(value) == text
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e4, 1e6, 1e12])
+def test_labels_beside_a_chart_are_short_enough_to_be_seen(scale):
+    chart = line_chart(np.arange(5.0), scale * np.array([1.3, -0.2, 0.9, 1.1, 0.75]), "x", "y")
+    labels = re.findall(r'<text class="end"[^>]*>([^<]*)</text>', chart)
+    assert len(set(labels)) == len(labels) >= 3
+    assert max(map(len, labels)) <= 8

@@ -16,6 +16,9 @@ HEIGHT = 240
 LEFT = 58
 """The space left of the plot, for labels."""
 
+LONGEST_LABEL = 8
+"""Characters of a label that fit there; thin spaces count, too."""
+
 RIGHT = 12
 """The space right of the plot."""
 
@@ -143,6 +146,15 @@ def rounded(value: float, n_digits: int = 3) -> str:
     return f"{value:.{n_digits}g}".replace("-", "−")
 
 
+def _label(tick: float) -> str:
+    """Return the text of a tick, with an exponent if it would not fit beside the plot."""
+    text = number(tick)
+    if len(text) <= LONGEST_LABEL:
+        return text
+    mantissa, _, exponent = f"{tick:.4g}".partition("e")
+    return f"{mantissa}e{int(exponent)}".replace("-", "−") if exponent else text
+
+
 class _Frame:
     """The rectangle and the axes of a chart."""
 
@@ -163,11 +175,11 @@ class _Frame:
         for tick in _ticks(*self.y_range):
             y = float(self.y(np.array(tick)))
             parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{right}"/>')
-            parts.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{number(tick)}</text>')
+            parts.append(f'<text class="end" x="{LEFT - 6}" y="{y + 4:.1f}">{_label(tick)}</text>')
         for tick in _ticks(*self.x_range):
             x = float(self.x(np.array(tick)))
             parts.append(f'<path class="axis" d="M{x:.1f} {bottom}v4"/>')
-            parts.append(f'<text class="mid" x="{x:.1f}" y="{bottom + 17}">{number(tick)}</text>')
+            parts.append(f'<text class="mid" x="{x:.1f}" y="{bottom + 17}">{_label(tick)}</text>')
         middle = (LEFT + right) / 2
         return (
             f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
