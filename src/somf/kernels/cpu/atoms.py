@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from somf.kernels.cpu.balls import update_panel
+from somf.kernels.cpu.balls import update_in_any_ball
 from somf.kernels.cpu.blas import add_gram, add_product, mirror
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import SERIAL, in_parallel
@@ -34,7 +34,7 @@ def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball
     """See `Kernels.update_atoms`."""
     if ball.l1_ratio != 0.0 or ball.positive:
         usable = C.diagonal() > smallest_curvature(C)
-        update_panel(D, B, C, rows, usable, budget, ball)
+        update_in_any_ball(D, B, C, rows, usable, budget, ball)
         return
     q, k = count_rows(rows), len(C)
     blocks, width = split_atoms(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)

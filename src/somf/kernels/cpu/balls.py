@@ -7,11 +7,8 @@ team, which does many short steps: for each atom it finishes the one before, giv
 point to project, and collects what θ depends on.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
-from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.multiplier import (
     COUNT,
@@ -27,6 +24,7 @@ from somf.kernels.cpu.multiplier import (
     start_search,
     sums_above,
 )
+from somf.kernels.cpu.panel import Pass, columns_of, read_panel, write_panel
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
@@ -76,47 +74,7 @@ NO_ATOM = -1
 """The atom before the first of a panel."""
 
 
-class Pass(NamedTuple):
-    """A pass over all atoms, and how the threads of a team share the rows.
-
-    Attributes
-    ----------
-    D, B : ndarray of shape (p, k)
-    C : ndarray of shape (k, k)
-    usable : ndarray of bool of shape (k,)
-        Whether the atom is updated; the others stay.
-    pieces, edges : ndarray
-        See `Shares`.
-    columns : ndarray of shape (n_threads + 1,)
-        Thread t has the columns of `atoms` and `moved` from ``columns[t]`` to ``columns[t + 1]``.
-    mu : float
-    positive : bool
-    atoms : ndarray of shape (m, q)
-        D_Jᵀ for the atoms J of a panel.
-    moved : ndarray of shape (m, q)
-        (B_J − D C_J)ᵀ before the update of an atom, the point to project during it, and the new
-        atom minus the old one after it. Zero for atoms that stay.
-    near : ndarray of shape (n_threads, FEW_ROWS + 1)
-        Entries of the point near an estimate of θ.
-    team : ndarray
-    """
-
-    D: Array
-    B: Array
-    C: Array
-    usable: Array
-    pieces: Ints
-    edges: Ints
-    columns: Ints
-    mu: float
-    positive: bool
-    atoms: Array
-    moved: Array
-    near: Array
-    team: Array
-
-
-def update_panel(
+def update_in_any_ball(
     D: Array,
     B: Array,
     C: Array,
@@ -179,7 +137,7 @@ def _update(
     moved: Array,
 ) -> None:
     """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
-    n_threads, columns = len(edges) - 1, _columns(pieces, edges)
+    n_threads, columns = len(edges) - 1, columns_of(pieces, edges)
     near, team = np.empty((n_threads, FEW_ROWS + 1), D.dtype), new_team(n_threads)
     work = Pass(D, B, C, usable, pieces, edges, columns, mu, positive, atoms, moved, near, team)
     k, width = len(C), len(atoms)
@@ -209,9 +167,9 @@ def _change_panel(t: int, work: Pass, old: int, new: int) -> None:
         _finish(atom, moved, step[CUT], step[SCALE])
     for n in range(work.edges[t], work.edges[t + 1]):
         if old >= 0:
-            _write_panel(work, old, work.pieces[n])
+            write_panel(work, old, work.pieces[n])
         if new < len(work.C):
-            _read_panel(work, new, work.pieces[n])
+            read_panel(work, new, work.pieces[n])
 
 
 @inner
@@ -307,43 +265,6 @@ def _next_atom(t: int, work: Pass, step: Array, report: Array) -> None:
     report[L1], report[L2] = l1, l2
     start_at, radius = step[THETA], step[RADIUS] * share
     report[ESTIMATE], report[COUNT] = estimate(part, radius, work.mu, start_at)
-
-
-@inner
-def _columns(pieces: Ints, edges: Ints) -> Ints:
-    """Return where in a panel the columns of every thread begin, and where the last ones end."""
-    columns = np.zeros(len(edges), np.int64)
-    for t in range(1, len(edges)):
-        columns[t] = columns[t - 1]
-        for n in range(edges[t - 1], edges[t]):
-            columns[t] += pieces[n, 1] - pieces[n, 0]
-    return columns
-
-
-@inner
-def _read_panel(work: Pass, first: int, piece: Ints) -> None:
-    """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
-    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    D_rows, B_rows = work.D[piece[0] : piece[1]], work.B[piece[0] : piece[1]]
-    product = np.empty((n_rows, m), work.D.dtype)
-    C_J = np.ascontiguousarray(work.C[first : first + m].T)
-    add_product(D_rows, False, C_J, 0.0, product)
-    for row in range(n_rows):
-        for j in range(m):
-            work.atoms[j, piece[2] + row] = D_rows[row, first + j]
-            work.moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
-    for j in range(m):
-        if not work.usable[first + j]:
-            work.moved[j, piece[2] : piece[2] + n_rows] = 0
-
-
-@inner
-def _write_panel(work: Pass, first: int, piece: Ints) -> None:
-    """Set D_J to `atoms` transposed on some rows."""
-    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    for row in range(n_rows):
-        for j in range(m):
-            work.D[piece[0] + row, first + j] = work.atoms[j, piece[2] + row]
 
 
 @inner

@@ -19,15 +19,15 @@ from somf.typing import Array
 HAS_SMALL_KERNELS = llvmlite.binding.get_host_cpu_features().get("avx512f", False)
 """Whether OpenBLAS multiplies matrices of up to 100³ operations without copying them before.
 
-It does so on processors with AVX-512. Products in tiles of that size take 5 to 40 % less time there
-than in one call, whatever their size, and AᵀA takes half of the time; elsewhere they take longer.
+It does so on processors with AVX-512. There, products of any size take 5 to 40 % less time in tiles
+of that size than in one call, and AᵀA takes half of the time. Other processors take longer.
 """
 
 TILE_ROWS, TILE_COLUMNS, TILE_DEPTH = 64, 64, 240
 """A tile of a product, of less than 100³ operations."""
 
 N, T = 78, 84
-"""The letters by which BLAS knows that a matrix is transposed, or not."""
+"""The letters that tell BLAS to take a matrix as it is, or transposed."""
 
 Place = tuple[int, int]
 """Where a matrix is: its address, and the distance of its rows, in entries."""
@@ -125,8 +125,8 @@ def _multiply(
 ) -> None:
     """Do what `add_product` does, in tiles where that is faster.
 
-    Matrices are given by their places: it is compiled once for each type of numbers, whatever the
-    layout of arrays.
+    Matrices are given by their places, so that Numba compiles this function once for each type of
+    numbers, and not for each layout of arrays.
 
     Parameters
     ----------

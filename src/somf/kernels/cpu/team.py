@@ -40,7 +40,7 @@ DISMISSED = -1
 """The number of the step after the last."""
 
 NO_MEMBER = -1
-"""Nobody's share is left to do."""
+"""What `take_over` returns if all members have done their shares."""
 
 PATIENCE = 2**14
 """How often a thread looks for what it waits for before it lets others have its core.
