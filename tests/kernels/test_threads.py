@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from somf import DictionaryLearning, SparsePCA
+from somf.kernels.cpu.regions import restore_num_threads
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import (
     SERIAL,
@@ -130,6 +131,7 @@ def test_there_may_be_more_threads_than_rows(kind, monkeypatch):
 def test_numba_has_its_number_of_threads_back_after_a_fit(monkeypatch):
     monkeypatch.setattr("somf.kernels.cpu.threads.MIN_WORK_PER_THREAD", 0)
     X = np.random.default_rng(0).standard_normal((60, 8))
+    restore_num_threads()  # tests call regions outside of any context
     before = numba.get_num_threads()
     assert before != 2
     DictionaryLearning(3, batch_size=20, n_threads=2).fit(X)
