@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.largest import steepest
 from somf.typing import Array
 
 
@@ -46,33 +47,66 @@ def certificate(
     `reference.objective_and_gap` has the derivation.
     """
     abs_sum, sq_sum, explained, slope = 0.0, 0.0, 0.0, 0.0
-    excess, steepest, decrease = 0.0, 0.0, 0.0
     for j in range(len(a)):
         abs_sum += abs(a[j])
         sq_sum += a[j] * a[j]
         explained += a[j] * beta[j]
         slope += a[j] * g[j]
-        size = g[j] if positive else abs(g[j])
-        excess += max(size - l1, 0.0) ** 2
-        tilted = g[j] - l2 * a[j]
-        steepest = max(steepest, tilted if positive else abs(tilted))
-        if l1 == 0 and l2 == 0 and G[j, j] > 0:
+    objective = objective_of(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2)
+    if l1 == 0 and l2 == 0:
+        return objective, _decrease(G, g, a, positive)
+    gap = np.inf
+    if l2 > 0:
+        excess = 0.0
+        for j in range(len(a)):
+            size = g[j] if positive else abs(g[j])
+            excess += max(size - l1, 0.0) ** 2
+        gap = l1 * abs_sum + l2 / 2 * sq_sum - slope + excess / (2 * l2)
+    if l1 > 0:
+        steep = steepest(g, a, l2, positive)
+        gap = min(gap, lasso_gap(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2, steep))
+    return objective, gap
+
+
+@inner
+def objective_of(
+    abs_sum: float,
+    sq_sum: float,
+    explained: float,
+    slope: float,
+    sq_norm: float,
+    l1: float,
+    l2: float,
+) -> float:
+    """Return the objective from ‖α‖₁, ‖α‖², αᵀβ, αᵀg and ‖x‖²."""
+    return (sq_norm - explained - slope) / 2 + l1 * abs_sum + l2 / 2 * sq_sum
+
+
+@inner
+def lasso_gap(
+    abs_sum: float,
+    sq_sum: float,
+    explained: float,
+    slope: float,
+    sq_norm: float,
+    l1: float,
+    l2: float,
+    steepest: float,
+) -> float:
+    """Return the duality gap of the problem as a lasso, from these and the largest |g − l2 α|."""
+    s = l1 / max(steepest, l1)
+    unexplained, lasso_slope = sq_norm - explained, slope - l2 * sq_sum
+    return (1 - s) ** 2 / 2 * unexplained - (1 + s * s) / 2 * lasso_slope + l1 * abs_sum
+
+
+@inner
+def _decrease(G: Array, g: Array, a: Array, positive: bool) -> float:
+    """Return the sum over coordinates of what the best change of one of them would gain."""
+    decrease = 0.0
+    for j in range(len(a)):
+        if G[j, j] > 0:
             step = g[j] / G[j, j]
             if positive:
                 step = max(step, -a[j])
             decrease += G[j, j] * step * step / 2
-
-    objective = (sq_norm - explained - slope) / 2 + l1 * abs_sum + l2 / 2 * sq_sum
-    if l1 == 0 and l2 == 0:
-        return objective, decrease
-    gap = np.inf
-    if l2 > 0:
-        gap = l1 * abs_sum + l2 / 2 * sq_sum - slope + excess / (2 * l2)
-    if l1 > 0:
-        s = 1.0 if steepest <= l1 else l1 / steepest
-        lasso_slope = slope - l2 * sq_sum
-        unexplained = sq_norm - explained
-        gap = min(
-            gap, (1 - s) ** 2 / 2 * unexplained - (1 + s * s) / 2 * lasso_slope + l1 * abs_sum
-        )
-    return objective, gap
+    return decrease
