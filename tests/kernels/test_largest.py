@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from somf.kernels.cpu.jit import jit
@@ -24,6 +24,7 @@ def value(g, a, l2, positive):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("positive", [False, True])
+@settings(deadline=None)
 @given(numbers=NUMBERS, data=st.data())
 def test_the_largest_outside_of_the_support_is_that_of_numpy(numbers, dtype, positive, data):
     g = np.array(numbers, dtype)
@@ -38,6 +39,7 @@ def test_the_largest_outside_of_the_support_is_that_of_numpy(numbers, dtype, pos
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("positive", [False, True])
+@settings(deadline=None)
 @given(numbers=NUMBERS)
 def test_the_steepest_slope_is_that_of_numpy(numbers, dtype, positive):
     g = np.array(numbers, dtype)
