@@ -88,6 +88,7 @@ def kill_one(progress):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_worker_that_is_killed_ends_the_fit(client):
+def test_a_worker_that_is_killed_ends_the_fit(client, monkeypatch):
+    monkeypatch.setattr("somf.dask.SECONDS_TO_END", 0.5)
     with pytest.raises(RankError, match="does not answer"):
         fit(client, model(callbacks=[kill_one]), dask_array.from_array(X, chunks=(150, 40)))

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 import somf
 from somf.data import as_source
 from tests.helpers.command_files import DATASETS, write_data, write_image, write_rows
-from tests.helpers.processes import run_python
+from tests.helpers.processes import run_forks, run_python
 
 ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
 """The environment of the processes."""
@@ -49,6 +48,26 @@ def start(line, **environment):
         text=True,
         encoding="utf-8",
     )
+
+
+def run(*lines, **environment):
+    """Run commands one after the other, each in a process; return their stdout."""
+    return [said[0] for said in run_with_codes(dict.fromkeys(lines, 0), **environment)]
+
+
+def run_with_codes(codes, **environment):
+    """Run commands, from lines to expected codes; return a stdout and a stderr for each."""
+    done = run_forks(
+        "from somf.cli import main; main()",
+        [shlex.split(line) for line in codes],
+        ["somf.cli.app", "numba"],  # most of a command's time is that of these imports
+        env=ENVIRONMENT | environment,
+        timeout=TIMEOUT,
+    )
+    for process, code in zip(done, codes.values(), strict=True):
+        assert process.returncode == code, process.stderr
+        assert "Traceback" not in process.stderr
+    return [(process.stdout, process.stderr) for process in done]
 
 
 def start_on_terminal(line):
@@ -93,20 +112,20 @@ def end(process, code=0):
 def test_every_command_works_and_what_one_process_writes_another_reads():
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
     pytest.importorskip("tensorly", reason="the scene comes with the extra 'demo'")
-    fit = "fit scene.npy --patches 5x5 --components 8 --density 0.2 --validation 0.1 --epochs 2"
-    bench = start("bench --components 4 --json")
-    end(start(f"{fit} -o scene.somf"))
-    assert len(json.loads(end(bench)[0])["rows"]) == 3
-    for pair in (
-        ("transform scene.somf scene.npy -o codes.npy", "fit --config scene.somf.toml -o two.somf"),
-        ("score scene.somf scene.npy --gap --json", "info scene.somf --json"),
-        ("plot scene.somf -o atoms.png", "report scene.somf scene.npy -o report.html"),
-    ):
-        said = [end(process)[0] for process in [start(line) for line in pair]]
-        if "--json" in pair[0]:
-            score, info = map(json.loads, said)
-    end(start("demo --patches 2x2 --components 4 --quiet -o demo"))
-
+    bench, *_, score, info = run(
+        "bench --components 4 --json",
+        "fit scene.npy --patches 5x5 --components 8 --density 0.2 --validation 0.1 --epochs 2"
+        " -o scene.somf",
+        "transform scene.somf scene.npy -o codes.npy",
+        "fit --config scene.somf.toml -o two.somf",
+        "plot scene.somf -o atoms.png",
+        "report scene.somf scene.npy -o report.html",
+        "demo --patches 2x2 --components 4 --quiet -o demo",
+        "score scene.somf scene.npy --gap --json",
+        "info scene.somf --json",
+    )
+    score, info = json.loads(score), json.loads(info)
+    assert len(json.loads(bench)["rows"]) == 3
     model, again = somf.load("scene.somf"), somf.load("two.somf")
     np.testing.assert_array_equal(again.components_, model.components_)
     assert again.history_["objective"] == model.history_["objective"]
@@ -119,7 +138,7 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
 
 
 def test_files_of_every_kind_are_learned_by_processes():
-    """Only kinds that no other test of processes has: each process takes a second to start."""
+    """Only kinds that no other test of processes has."""
     data, sources = {}, {}
     for kind in ("npz", "raw", "pattern", "hdf5", "zarr"):
         data[kind], sources[kind] = write_rows(kind), "rows.npy"
@@ -128,9 +147,7 @@ def test_files_of_every_kind_are_learned_by_processes():
         named = "" if dataset is None else f"--dataset {dataset}"
         data[kind] = f"{name} --patches 4 --stride 3 {named}"
         sources[kind] = somf.ImagePatches(name, 4, stride=3, dataset=dataset)
-    lines = [f"fit {file} --components 6 --epochs 1 -o {kind}.somf" for kind, file in data.items()]
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda line: end(start(line)), lines))
+    run(*(f"fit {file} --components 6 --epochs 1 -o {kind}.somf" for kind, file in data.items()))
     for kind, source in sources.items():
         model = somf.load(f"{kind}.somf")
         assert model.objective(source) < 0.9 / 2, kind  # samples are of unit norm
@@ -139,13 +156,13 @@ def test_files_of_every_kind_are_learned_by_processes():
 
 def test_without_docstrings_every_command_works():
     pytest.importorskip("matplotlib", reason="pictures come with the extra 'plot'")
-    for line in (
+    run(
         "fit scene.npy --patches 5 --components 8 --epochs 1 --quiet -o scene.somf",
         "plot scene.somf -o atoms.png",
         "report scene.somf scene.npy -o report.html",
         "transform --help",
-    ):
-        end(start(line, PYTHONOPTIMIZE="2"))
+        PYTHONOPTIMIZE="2",
+    )
 
 
 def test_a_progress_bar_is_on_stderr_and_stdout_is_the_result_alone():
@@ -184,9 +201,8 @@ def test_scripts_see_exit_codes_and_one_line_on_stderr():
     }
     with open("broken.somf", "wb") as file:
         file.write(b"broken")
-    processes = [start(line) for line in lines]
-    for process, (code, message) in zip(processes, lines.values(), strict=True):
-        out, errors = end(process, code)
+    codes = {line: code for line, (code, _) in lines.items()}
+    for (out, errors), (_, message) in zip(run_with_codes(codes), lines.values(), strict=True):
         assert out == ""
         assert message in errors
 

@@ -99,9 +99,9 @@ def test_single_precision_stays_single_on_a_gpu():
 
 @NEEDS_CUDA
 def test_unused_atoms_are_replaced_on_a_gpu_too():
-    X = samples(16)
+    X = samples(8)
     X[:, -2:] = 0
-    params = {"init": np.vstack([X[:2], np.eye(P)[-2:]]), "reduction": 1, "batch_size": 8}
+    params = {"init": np.vstack([X[:2], np.eye(P)[-2:]]), "reduction": 1, "batch_size": 4}
     models = [
         DictionaryLearning(
             K, alpha=0.05, n_epochs=2, code_tol=0.0, device=device, random_state=0, **params
@@ -228,17 +228,17 @@ def test_after_an_epoch_the_objectives_agree(kind):
 @NEEDS_CUDA
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_checkpoint_of_one_device_is_resumed_on_another(tmp_path, first, second):
-    X = samples(24)
+    X = samples(12)
 
     class PowerCutError(Exception):
         pass
 
     def cut(progress):
-        if progress.n_samples_seen == 18:
+        if progress.n_samples_seen == 9:
             raise PowerCutError
 
     def learner(device, **params):
-        params = {"n_epochs": 2, "batch_size": 6, "reduction": 2, "code_tol": 0.0} | params
+        params = {"n_epochs": 2, "batch_size": 3, "reduction": 2, "code_tol": 0.0} | params
         return DictionaryLearning(K, device=device, random_state=0, **params)
 
     path = tmp_path / "fit.ckpt"
@@ -279,9 +279,9 @@ def test_a_stream_is_learned_from_on_a_gpu():
 @NEEDS_CUDA
 def test_a_gpu_finds_the_same_weight_for_a_density(monkeypatch):
     monkeypatch.setattr("somf.training.density_probes.PRECISION", 0.5)  # the interpreter is slow
-    params = {"alpha": "auto", "code_density": 0.4, "batch_size": 6, "n_epochs": 1, "reduction": 1}
+    params = {"alpha": "auto", "code_density": 0.2, "batch_size": 4, "n_epochs": 1, "reduction": 1}
     found = [
-        DictionaryLearning(K, device=device, random_state=0, **params).fit(samples(6)).alpha_
+        DictionaryLearning(K, device=device, random_state=0, **params).fit(samples(4)).alpha_
         for device in ("cpu", "cuda")
     ]
     assert found[1] == pytest.approx(found[0], rel=1e-4)  # codes are solved to a tolerance

@@ -2,6 +2,7 @@
 
 import os
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +13,25 @@ from somf.kernels.host import to_host
 HAS_GPU = False
 """Whether torch finds a GPU."""
 
+
+def patch_triton_once():
+    """Let Triton's interpreter replace its language once per module, not at every call.
+
+    Half of the interpreter's time was spent on that.
+    """
+    from triton.runtime import interpreter
+
+    patch, patched = interpreter._patch_lang, set()
+
+    def patch_once(function):
+        if function.__module__ not in patched:
+            patch(function)
+            patched.add(function.__module__)
+        return SimpleNamespace(restore=lambda: None)
+
+    interpreter._patch_lang = patch_once
+
+
 if find_spec("torch") is None or find_spec("triton") is None:
     MISSING = 'torch and Triton are not installed: pip install "somf[cuda]"'
 else:
@@ -21,6 +41,7 @@ else:
     HAS_GPU = torch.cuda.is_available()
     if not HAS_GPU:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it at the definition of a kernel
+        patch_triton_once()
 
 NEEDS_CUDA = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 """Marks a test that needs torch and Triton; the interpreter is enough."""

@@ -23,7 +23,8 @@ def fitted(number, n_threads=2):
     import somf.kernels.cpu.threads
 
     somf.kernels.cpu.threads.MIN_WORK_PER_THREAD = 0
-    model = KINDS[number % 3](5, n_threads=n_threads, reduction=2, code_tol=0, random_state=number)
+    params = {"alpha": 0.1, "n_epochs": 5, "reduction": 2, "code_tol": 0}
+    model = KINDS[number % 3](5, n_threads=n_threads, random_state=number, **params)
     return model.fit(X).components_
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from somf import DictionaryLearning
 from somf.callbacks import Progress, progress_bar
-from tests.helpers.processes import run_python
+from tests.helpers.processes import run_forks
 
 
 class Notebook:
@@ -109,10 +109,16 @@ X = np.random.default_rng(0).standard_normal((200, 10))
 
 
 def test_nothing_is_logged_to_the_terminal_unless_logging_is_configured():
-    program = f"{FIT}somf.DictionaryLearning(4).fit(X)"
-    with_logging = f"import logging; logging.basicConfig(level=logging.INFO){program}"
-    assert run_python(program).stderr == ""
-    assert "200 samples" in run_python(with_logging).stderr
+    program = f"""
+import logging, sys
+if "logging" in sys.argv:
+    logging.basicConfig(level=logging.INFO)
+{FIT}somf.DictionaryLearning(4).fit(X)
+"""
+    silent, logging = run_forks(program, [[], ["logging"]], ["sklearn.base", "numba"])
+    assert silent.returncode == 0
+    assert silent.stderr == ""
+    assert "200 samples" in logging.stderr
 
 
 INTERRUPTED_FIT = f"""

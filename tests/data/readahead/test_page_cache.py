@@ -11,7 +11,7 @@ from somf import DictionaryLearning, ImagePatches
 from somf.data import Loader, as_source, open_source
 from somf.data.readahead.memory_map import CAN_PREFETCH
 from somf.errors import DamagedFileError, NotFiniteError
-from tests.helpers.processes import run_python
+from tests.helpers.processes import run_forks
 
 pytestmark = pytest.mark.skipif(
     not CAN_PREFETCH or not hasattr(os, "posix_fadvise"), reason="the system cannot prefetch"
@@ -218,13 +218,13 @@ from somf.data.readahead.memory_map import Mapping
 from somf.errors import DamagedFileError
 
 path, kind = sys.argv[1:]
-model = DictionaryLearning(3, init="random").fit(np.eye(9))
 if kind == "map":
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
     X = np.frombuffer(mapped, offset=128).reshape(4000, 9)
 elif kind == "output":
     X = np.load(path, mmap_mode="r+")[:, :3]
+    model = DictionaryLearning(3, init="random").fit(np.eye(9))
 elif kind.startswith("sparse"):
     entries = np.load(path, mmap_mode="r").ravel()
     X = scipy.sparse.csr_array((entries, np.tile(np.arange(9), 4000), np.arange(0, 36001, 9)))
@@ -262,27 +262,30 @@ except DamagedFileError as error:
 """
 
 
+CUT_KINDS = [
+    "rows",
+    "rows stream",
+    "writable rows stream",
+    "transposed",
+    "writable transposed",
+    "transposed, while it is read",
+    "renamed rows stream",
+    "map",
+    "output",
+    "sparse",
+    "sparse stream",
+]
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not cut a file that is mapped")
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "rows",
-        "rows stream",
-        "writable rows stream",
-        "transposed",
-        "writable transposed",
-        "transposed, while it is read",
-        "renamed rows stream",
-        "map",
-        "output",
-        "sparse",
-        "sparse stream",
-    ],
-)
-def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path, kind):
-    np.save(tmp_path / "X.npy", np.random.default_rng(0).random((4000, 9)))
-    done = run_python(CUT, tmp_path / "X.npy", kind)
-    assert "is damaged: its end has been cut off." in done.stdout
+def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path):
+    runs = [[os.fspath(tmp_path / f"{kind}.npy"), kind] for kind in CUT_KINDS]
+    for path, _ in runs:
+        np.save(path, np.random.default_rng(0).random((4000, 9)))
+    processes = run_forks(CUT, runs, ["sklearn.base", "somf.data.gather"])
+    for kind, done in zip(CUT_KINDS, processes, strict=True):
+        assert done.returncode == 0, f"{kind}: {done.returncode}, {done.stderr}"
+        assert "is damaged: its end has been cut off." in done.stdout, kind
 
 
 def test_a_memory_map_whose_file_was_replaced_by_a_shorter_one_is_still_read(tmp_path):
