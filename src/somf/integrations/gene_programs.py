@@ -26,12 +26,17 @@ BALL = AtomBall(0.0, True)
 ONLINE_CELLS = 5_000
 """Cells that online fits learn from, once each. Three epochs did not lead to better minima."""
 
-STARTS = 3
+FEWEST_STARTS, MOST_STARTS = 3, 12
 """Online fits from different random cells, the best of which is refined. With one, runs end in poor
 minima more often, and their programs agree less."""
 
-TRIAL_PASSES = 3
-"""Passes over these cells before the starts are compared; online fits end with some noise."""
+WORK_PER_START = 1.7e6
+"""Cells times programs squared, to which the time of a pass is about proportional, for which there
+is one more start: starts take a minor part of the time, and more programs have more minima."""
+
+FIRST_PASSES = 3
+"""Passes over these cells before starts are compared the first time; a second comparison comes
+after three times as many. Online fits end with some noise, and a poor minimum shows late."""
 
 ONLINE_ENTRIES = 2**26
 """Entries, at most, of these cells as a dense array."""
@@ -67,7 +72,7 @@ def factorize(
     """Factorize counts to a stationary point: X ≈ usages spectra, neither of them negative.
 
     Online fits to some of the cells find good spectra. Passes over these cells, and then over all
-    of them, refine the best.
+    of them, refine the best. The more cells there are, the more such starts are compared.
 
     Parameters
     ----------
@@ -93,19 +98,26 @@ def factorize(
     if init not in INITS:
         raise ParameterError("init", f"be one of {sorted(INITS)}", init)
     cells = _in_single_precision(X)
-    drawn = _some_cells(cells, random_state)
+    drawn = _some_cells(cells)
     dense = drawn if isinstance(drawn, np.ndarray) else drawn.toarray()
-    n_starts = STARTS if init == "random" else 1  # singular vectors do not depend on the seed
     starts = [
         _online(dense, n_components, INITS[init], int(seed), n_threads)
-        for seed in generator(random_state, "starts").integers(2**31, size=n_starts)
+        for seed in generator(random_state, "starts").integers(
+            2**31, size=_n_starts(cells.shape[0], n_components, init)
+        )
     ]
-    trials = [_refined(dense, D, 0.0, min(TRIAL_PASSES, max_iter), n_threads) for D in starts]
-    D = min(trials, key=lambda trial: trial.objective).D
+    D = _best(dense, starts, max_iter, n_threads)
     if len(dense) < cells.shape[0]:
         D = _refined(dense, D, ROUGH_TOL, max_iter, n_threads).D
     refined = _refined(cells, D, TOL, max_iter, n_threads)
     return np.ascontiguousarray(refined.D.T), refined.code
+
+
+def _n_starts(n_cells: int, k: int, init: str) -> int:
+    """Return how many online fits are compared."""
+    if init != "random":
+        return 1  # singular vectors do not depend on the seed
+    return max(FEWEST_STARTS, min(round(n_cells * k**2 / WORK_PER_START), MOST_STARTS))
 
 
 def _online(X: Array, k: int, init: InitialAtoms, seed: int, n_threads: int | None) -> Array:
@@ -120,6 +132,17 @@ def _online(X: Array, k: int, init: InitialAtoms, seed: int, n_threads: int | No
         random_state=seed,
     ).fit(X)
     return np.ascontiguousarray(model.components_.T)
+
+
+def _best(X: Array, starts: list[Array], max_passes: int, n_threads: int | None) -> Array:
+    """Return the dictionary that refines best: half of the rest leaves after every comparison."""
+    n_passes = FIRST_PASSES
+    while len(starts) > 1:
+        trials = [_refined(X, D, 0.0, min(n_passes, max_passes), n_threads) for D in starts]
+        trials.sort(key=lambda trial: trial.objective)
+        starts = [trial.D for trial in trials[: len(trials) // 2]]
+        n_passes *= 3
+    return starts[0]
 
 
 def _refined(X: Rows, D: Array, tol: float, max_passes: int, n_threads: int | None) -> Refined:
@@ -171,8 +194,12 @@ def _in_single_precision(X: Any) -> Rows:
     return cells
 
 
-def _some_cells(X: Rows, seed: int) -> Rows:
-    """Return cells that are drawn at random, as many as the online fit learns from."""
+def _some_cells(X: Rows) -> Rows:
+    """Return the cells that online fits learn from, drawn at random.
+
+    They are the same for all seeds. Otherwise runs would start from different data, and agree less
+    than runs that have all cells.
+    """
     n, p = X.shape
     n_drawn = min(n, ONLINE_CELLS, max(1, ONLINE_ENTRIES // p))
-    return X if n_drawn == n else X[generator(seed, "cells").permutation(n)[:n_drawn]]
+    return X if n_drawn == n else X[generator(0, "cells").permutation(n)[:n_drawn]]
