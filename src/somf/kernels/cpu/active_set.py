@@ -177,7 +177,7 @@ def _minimise(
             sign = math.copysign(1.0, a[j] if a[j] != 0 else g[j])
             step[i] = g[j] - l2 * a[j] - l1 * sign
         _solve_factored(factor, m, step)
-        length, blocking = 1.0, -1
+        length, blocking = 1.0, m  # none
         for i in range(m):
             j = support[i]
             if a[j] == 0 and step[i] * g[j] <= 0:
@@ -192,7 +192,7 @@ def _minimise(
             if change != 0:
                 for n in range(len(g)):
                     g[n] -= change * G[j, n]
-        if blocking < 0:
+        if blocking == m:
             break
         _remove(factor, m, blocking)
         for i in range(blocking, m - 1):

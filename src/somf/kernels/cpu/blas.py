@@ -110,7 +110,7 @@ def _place(A: Array) -> Place:
 
     The distance between rows may be anything if there is a single one.
     """
-    return A.ctypes.data, max(A.strides[0] // A.itemsize, A.shape[1], 1)
+    return int(np.int64(A.ctypes.data)), max(A.strides[0] // A.itemsize, A.shape[1], 1)
 
 
 @inner
