@@ -71,8 +71,10 @@ def solve(
     k, eps = len(beta), np.finfo(beta.dtype).eps
     bound = largest_coordinate(sq_norm, l1, l2)
     m, factor = _warm_start(G, beta, l2, a, g, support, factor)
-    if m < 0:
-        return False, factor
+    if m < 0:  # start from zero, and go on to the solution, which is not worse than the start
+        m, tol = 0, 0.0
+        for j in range(k):
+            a[j], g[j] = 0, beta[j]
     slack = 8 * eps * math.sqrt(sq_norm)
     is_first, is_stuck, entering = True, False, k  # no atom yet
     for _ in range(STEPS_PER_ATOM * k):
