@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.io
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
@@ -162,3 +163,11 @@ def test_a_model_with_names_of_features_reads_files_without_a_warning(somf_comma
     somf.DictionaryLearning(6, random_state=0).fit(frame).save("rows.somf")
     somf_command("score rows.somf rows.npy -q")
     assert somf_command.errors == ""
+
+
+def test_the_reason_why_a_file_holds_no_matrix_is_told(somf_command):
+    scipy.io.savemat("s.mat", {"s": {"x": np.ones((3, 2))}})
+    for command in ("info s.mat", "fit s.mat --components 2 -o m.somf"):
+        somf_command(command, code=1)
+        assert "is a struct, which cannot be read" in somf_command.errors
+        assert "--patches" not in somf_command.errors

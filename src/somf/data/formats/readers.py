@@ -81,7 +81,7 @@ def _by_kind(request: Request) -> Source:
     _check_applies(request, "dtype", not is_known or kind is Kind.TEXT, "raw files and text")
     _check_applies(request, "header", kind is Kind.TEXT, "tables of text")
     if (message := why_no_data(path)) is not None and ending_of(path) != ".zarr":
-        raise UnknownKindError(f"cannot read {message}")
+        raise UnknownKindError(message)
     if kind is not None and is_known:
         return READERS[kind](request)
     if request.shape is None and request.dtype is None:
