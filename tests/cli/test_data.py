@@ -1,5 +1,7 @@
 """Data of every kind is read, by the options and as the model stores it."""
 
+import gzip
+
 import numpy as np
 import pytest
 import scipy.io
@@ -171,3 +173,13 @@ def test_the_reason_why_a_file_holds_no_matrix_is_told(somf_command):
         somf_command(command, code=1)
         assert "is a struct, which cannot be read" in somf_command.errors
         assert "--patches" not in somf_command.errors
+
+
+def test_a_file_that_gzip_may_not_compress_is_to_be_decompressed(somf_command):
+    np.save("X.npy", np.ones((3, 2)))
+    with open("X.npy", "rb") as file, open("X.npy.gz", "wb") as compressed:
+        compressed.write(gzip.compress(file.read()))
+    somf_command("info X.npy.gz", code=1)
+    assert "gunzip -k" in somf_command.errors
+    somf_command("fit X.npy.gz --components 2 -o m.somf", code=2)
+    assert "gunzip -k" in somf_command.errors

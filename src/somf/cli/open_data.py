@@ -20,6 +20,7 @@ from somf.data.formats.kinds import (
     kind_of,
     readable_kinds,
     recognise,
+    why_compressed,
 )
 from somf.data.images.files import READERS
 from somf.data.images.no_data import MISSING
@@ -190,6 +191,8 @@ def _check_kind(path: str, is_raw: bool) -> None:
     if is_raw:
         return
     kind = recognise(path)
+    if (message := why_compressed(path, kind)) is not None:
+        raise click.UsageError(message)
     if kind is Kind.IMAGE:
         raise click.UsageError(f"{path!r} is an image: {PATCH_HINT}.")
     if kind is Kind.MODEL:
