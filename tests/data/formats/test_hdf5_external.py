@@ -235,3 +235,12 @@ def test_a_link_is_not_opened_if_the_file_itself_has_a_matrix(tmp_path):
         file["X"] = X
         file["link"] = h5py.ExternalLink("nowhere.h5", "X")
     np.testing.assert_array_equal(open_source(tmp_path / "X.h5").rows(np.arange(40)), X)
+
+
+def test_packed_numbers_in_other_files_are_refused_and_not_read_as_they_are(folder):
+    layout = h5py.VirtualLayout((10, 6), float)
+    layout[:] = h5py.VirtualSource("0.h5", "piece", (10, 6))
+    with h5py.File(folder / "packed.nc", "w") as file:
+        file.create_virtual_dataset("X", layout).attrs["scale_factor"] = 0.5
+    with pytest.raises(UnknownKindError, match=r"packed numbers .* must be in the file itself"):
+        open_source(folder / "packed.nc", allow_external=True)

@@ -341,6 +341,12 @@ def _mapped_or_same(array: Any, path: str) -> Any:
 def _dense_source(path: str, dataset: Any, transposed: bool) -> Source:
     files = external_files(dataset)
     packing = packing_of(dataset.attrs) if _is_netcdf(dataset.file) else Packing()
+    if files is not None and not packing.is_trivial:
+        raise UnknownKindError(
+            f"{dataset.name!r} in {path!r} cannot be read: packed numbers (scale_factor, "
+            "add_offset, _FillValue) must be in the file itself. Open the files with the parts "
+            "instead."
+        )
     if files is not None:
         return ExternalDataset(dataset, transposed, path, files)
     if not packing.is_trivial:
