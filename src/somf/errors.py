@@ -66,6 +66,10 @@ class SparsityWarning(UserWarning):
     """Codes are empty or as good as dense, or atoms have another density than requested."""
 
 
+class DataWarning(UserWarning):
+    """A file is read as it is stored, which may not be what is meant."""
+
+
 class DataError(SomfError, ValueError):
     """The samples are not what they must be.
 

@@ -1,7 +1,10 @@
 """Data of every kind is read, by the options and as the model stores it."""
 
+import gzip
+
 import numpy as np
 import pytest
+import scipy.io
 
 pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 
@@ -162,3 +165,21 @@ def test_a_model_with_names_of_features_reads_files_without_a_warning(somf_comma
     somf.DictionaryLearning(6, random_state=0).fit(frame).save("rows.somf")
     somf_command("score rows.somf rows.npy -q")
     assert somf_command.errors == ""
+
+
+def test_the_reason_why_a_file_holds_no_matrix_is_told(somf_command):
+    scipy.io.savemat("s.mat", {"s": {"x": np.ones((3, 2))}})
+    for command in ("info s.mat", "fit s.mat --components 2 -o m.somf"):
+        somf_command(command, code=1)
+        assert "is a struct, which cannot be read" in somf_command.errors
+        assert "--patches" not in somf_command.errors
+
+
+def test_a_file_that_gzip_may_not_compress_is_to_be_decompressed(somf_command):
+    np.save("X.npy", np.ones((3, 2)))
+    with open("X.npy", "rb") as file, open("X.npy.gz", "wb") as compressed:
+        compressed.write(gzip.compress(file.read()))
+    somf_command("info X.npy.gz", code=1)
+    assert "gunzip -k" in somf_command.errors
+    somf_command("fit X.npy.gz --components 2 -o m.somf", code=2)
+    assert "gunzip -k" in somf_command.errors

@@ -42,7 +42,8 @@ def test_an_error_names_the_file_at_fault(somf_command, options, message):
         ("fit broken.npy -o m.somf", "broken.npy"),
         (
             "fit scene.npy -o m.somf",
-            "'scene.npy' does not hold a matrix. If it is an image, add --patches",
+            "scene.npy' must hold a matrix of samples × features, got 3D array of shape "
+            "(36, 40, 3). If it is an image, add --patches 16x16",
         ),
         ("fit nan.npy -o m.somf", "nan.npy: X must be finite, got NaN in row 7"),
         (

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from somf import NMF
 from somf.data import as_source
-from somf.errors import ParameterError
+from somf.errors import DataError, ParameterError
 from somf.integrations.anndata import cells, nmf
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -155,3 +155,19 @@ def test_the_examples_of_the_page_run(tmp_path, monkeypatch):
     assert names["usages"].shape == (700, 8)
     assert names["model"].components_.shape == (8, 300)
     assert names["backed"].obsm["X_nmf"].shape == (700, 8)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_matrix])
+def test_centred_numbers_are_refused(convert):
+    centred = convert(counts() - counts().mean(axis=0))
+    with pytest.raises(DataError, match=r"X must not be negative, got -.* do not centre"):
+        nmf(annotated(centred), 3)
+
+
+def test_a_result_that_cannot_be_stored_is_refused_before_the_fit(tmp_path):
+    backed = written(tmp_path, sp.csr_matrix(counts()))
+    with pytest.raises(ParameterError, match=r"adata must not be a view .*to_memory"):
+        nmf(backed[:30], 3)
+    with pytest.raises(ParameterError, match="copy must be False for an object in a file"):
+        nmf(backed, 3, copy=True)
+    assert NMF(3, random_state=0, **QUICK).fit(backed[:30]).components_.shape == (3, N_GENES)

@@ -21,7 +21,7 @@ from somf.cli.folders import check_folders
 from somf.cli.open_data import PATCH_HINT, cannot_read, open_data
 from somf.cli.options import with_options
 from somf.data import Channels, CsrSource, Source
-from somf.data.formats.kinds import STORED, Kind, is_url, kind_of, recognise
+from somf.data.formats.kinds import STORED, Kind, is_url, kind_of, recognise, why_compressed
 from somf.data.formats.npy import map_npy
 from somf.data.formats.readers import holds_anndata
 from somf.data.images.file_channels import channels_of_file
@@ -76,6 +76,9 @@ def info(file: str, console: Console, **options: Any) -> None:
             raise MissingFileError(f"There is no file {file!r}.")
         check_folders([file])
     kind = Kind.ZARR if is_url(file) else recognise(file)
+    is_raw = options["raw_shape"] is not None or options["raw_dtype"] is not None
+    if not is_raw and not is_url(file) and (message := why_compressed(file, kind)) is not None:
+        raise UnknownKindError(message)
     try:
         facts = _facts(file, kind, options)
         terms = None if console.as_json else facts.pop("top_features", None)

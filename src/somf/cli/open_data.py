@@ -12,6 +12,7 @@ from somf.cli.folders import check_folders
 from somf.cli.options import flag_of
 from somf.cli.values import NONE
 from somf.data import ImagePatches, Source, open_source
+from somf.data.formats.checks import PATCHES
 from somf.data.formats.kinds import (
     Kind,
     envi_header_of,
@@ -19,6 +20,7 @@ from somf.data.formats.kinds import (
     kind_of,
     readable_kinds,
     recognise,
+    why_compressed,
 )
 from somf.data.images.files import READERS
 from somf.data.images.no_data import MISSING
@@ -180,10 +182,8 @@ def _open_rows(paths: Sequence[str], options: DataOptions) -> Source:
             header=options.header,
         )
     except NotAMatrixError as error:
-        files = ", ".join(map(repr, paths))
-        raise DamagedFileError(
-            f"{files} does not hold a matrix. If it is an image, {PATCH_HINT}."
-        ) from error
+        text = str(error).replace(f": {PATCHES}.", f", {PATCH_HINT}.")
+        raise DamagedFileError(text) from error
 
 
 def _check_kind(path: str, is_raw: bool) -> None:
@@ -191,6 +191,8 @@ def _check_kind(path: str, is_raw: bool) -> None:
     if is_raw:
         return
     kind = recognise(path)
+    if (message := why_compressed(path, kind)) is not None:
+        raise click.UsageError(message)
     if kind is Kind.IMAGE:
         raise click.UsageError(f"{path!r} is an image: {PATCH_HINT}.")
     if kind is Kind.MODEL:

@@ -31,7 +31,9 @@ def open_samples(
         The parameters of the estimator.
     """
     source = as_source(X)
-    is_named = source.feature_names is not None and not is_frame(X)  # unknown to scikit-learn
+    # scikit-learn knows the names of a frame only, and takes the index of a table for a feature.
+    is_known = is_frame(X) and tuple(X.shape) == source.shape
+    is_named = source.feature_names is not None and not is_known
     checked = X if hasattr(X, "shape") and not is_named else source
     if missing == "error" and isinstance(source, ImagePatches) and source.has_missing:
         rule = "be 'nan' for patches with no_data='missing'"

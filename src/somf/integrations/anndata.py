@@ -12,12 +12,15 @@ import numpy as np
 from somf.data import Source
 from somf.data.formats.annotated import chosen_genes, is_annotated
 from somf.data.formats.open import annotated_source
-from somf.errors import ParameterError, ParameterTypeError
+from somf.errors import DataError, ParameterError, ParameterTypeError
 from somf.estimators.config import Device, InitialAtoms
 from somf.estimators.problems import NMF
 from somf.typing import Array
 
 __all__ = ["cells", "nmf"]
+
+N_CHECKED = 100
+"""How many cells are looked at for negative numbers."""
 
 
 def cells(adata: Any, *, layer: str | None = None, mask_var: Any = None) -> Source:
@@ -117,9 +120,10 @@ def nmf(
     ParameterError
         If a parameter is not what it must be.
     DataError
-        If there is nothing to learn from.
+        If there is nothing to learn from, or if numbers are negative.
     """
     _check_annotated(adata)
+    _check_writable(adata, copy)
     if not isinstance(key_added, str) or not key_added:
         raise ParameterError("key_added", "be a name", key_added)
     model = NMF(
@@ -137,6 +141,7 @@ def nmf(
         random_state=random_state,
     )
     source = cells(adata, layer=layer, mask_var=mask_var)
+    _check_not_negative(source)
     model.fit(source)
     target = adata.copy() if copy else adata
     target.obsm[f"X_{key_added}"] = model.transform(source)
@@ -173,6 +178,27 @@ def _of_all_genes(components: Array, adata: Any, mask_var: Any) -> Array:
     atoms = np.zeros((adata.n_vars, len(components)), components.dtype)
     atoms[chosen_genes(adata, mask_var)] = components.T
     return atoms
+
+
+def _check_writable(adata: Any, copy: bool) -> None:
+    """Raise an error, before the fit, if anndata would not let its result be stored."""
+    if adata.isbacked and adata.is_view:
+        hint = "adata.to_memory() reads it; mask_var chooses genes without that."
+        raise ParameterError("adata", "not be a view of a file", adata, hint, got="a view")
+    if adata.isbacked and copy:
+        hint = "The result does not change the file."
+        raise ParameterError("copy", "be False for an object in a file", copy, hint)
+
+
+def _check_not_negative(source: Source) -> None:
+    """Raise DataError if one of some cells has a negative number, as centred data has."""
+    ids = np.unique(np.linspace(0, source.shape[0] - 1, N_CHECKED).astype(np.intp))
+    least = source.rows(ids).min()
+    if least < 0:
+        raise DataError(
+            f"X must not be negative, got {least:.3g}. Take counts, or logarithms of them, and do "
+            "not centre them; layer= chooses a layer."
+        )
 
 
 def _check_annotated(adata: Any) -> None:

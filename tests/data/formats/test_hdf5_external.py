@@ -213,3 +213,34 @@ def test_a_virtual_dataset_of_many_files_keeps_few_of_them_open(tmp_path, monkey
     for row in range(30):
         np.testing.assert_array_equal(source.rows(np.array([row]))[0], X[row])
         assert len(os.listdir("/proc/self/fd")) <= n_open + 6
+
+
+def test_a_link_to_the_only_matrix_needs_a_permission_but_no_name(tmp_path):
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["X"] = X
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file["link"] = h5py.ExternalLink("other.h5", "X")
+        file["group"] = h5py.ExternalLink("other.h5", "/")
+        file["wavelengths"] = np.arange(6.0)
+    source = open_source(tmp_path / "X.h5", allow_external=True)
+    np.testing.assert_array_equal(source.rows(np.arange(40)), X)
+    with h5py.File(tmp_path / "X.h5", "a") as file:
+        del file["group"]
+    with pytest.raises(FileRequestError, match="allow_external must be True to read 'link'"):
+        open_source(tmp_path / "X.h5")
+
+
+def test_a_link_is_not_opened_if_the_file_itself_has_a_matrix(tmp_path):
+    with h5py.File(tmp_path / "X.h5", "w") as file:
+        file["X"] = X
+        file["link"] = h5py.ExternalLink("nowhere.h5", "X")
+    np.testing.assert_array_equal(open_source(tmp_path / "X.h5").rows(np.arange(40)), X)
+
+
+def test_packed_numbers_in_other_files_are_refused_and_not_read_as_they_are(folder):
+    layout = h5py.VirtualLayout((10, 6), float)
+    layout[:] = h5py.VirtualSource("0.h5", "piece", (10, 6))
+    with h5py.File(folder / "packed.nc", "w") as file:
+        file.create_virtual_dataset("X", layout).attrs["scale_factor"] = 0.5
+    with pytest.raises(UnknownKindError, match=r"packed numbers .* must be in the file itself"):
+        open_source(folder / "packed.nc", allow_external=True)

@@ -75,3 +75,17 @@ def test_raw_numbers_may_begin_like_another_kind(tmp_path):
     (tmp_path / "X.raw").write_bytes(b"PAR1" + bytes(12))
     source = open_source(tmp_path / "X.raw", shape=(4, 4), dtype="uint8")
     assert source.rows(np.array([0]))[0].tolist() == list(b"PAR1")
+
+
+@pytest.mark.parametrize("name", ["X.npy.gz", "X.npy", "X.gz"])
+def test_a_file_that_gzip_may_not_compress_is_to_be_decompressed(tmp_path, name):
+    np.save(tmp_path / "plain.npy", np.ones((3, 2)))
+    (tmp_path / name).write_bytes(gzip.compress((tmp_path / "plain.npy").read_bytes()))
+    with pytest.raises(UnknownKindError, match=r"compressed by gzip: only tables .* gunzip -k"):
+        open_source(tmp_path / name)
+
+
+def test_raw_numbers_may_begin_as_what_gzip_writes(tmp_path):
+    (tmp_path / "X.raw").write_bytes(b"\x1f\x8b" + bytes(14))
+    source = open_source(tmp_path / "X.raw", shape=(2, 4), dtype="uint16")
+    assert source.rows(np.arange(2))[0, 0] == 0x8B1F

@@ -9,7 +9,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from somf.data import CsrSource, as_source, open_source
-from somf.errors import DamagedFileError
+from somf.errors import DamagedFileError, DataWarning
 from tests.helpers.files import fails, is_refused
 from tests.helpers.mutants import damaged
 from tests.helpers.source_contract import SourceContract, matrix
@@ -65,7 +65,9 @@ def test_names_of_genes_and_cells_are_read_from_a_folder_of_10x(tmp_path, names,
         assert source.feature_names == GENES
         assert source.files == (str(tmp_path / matrix_name),)
         np.testing.assert_allclose(source.rows(np.arange(23)).toarray(), matrix())
-        assert open_source(path).feature_names == [f"cell {i}" for i in range(23)]
+        with pytest.warns(DataWarning, match="holds genes × cells, .* pass transposed=True"):
+            genes = open_source(path)
+        assert genes.feature_names == [f"cell {i}" for i in range(23)]
 
 
 def test_tables_beside_a_matrix_begin_as_its_name_does(tmp_path):

@@ -4,10 +4,11 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.io
 
 from somf import DictionaryLearning
 from somf.data import as_source, open_source
-from somf.errors import DataError, MissingFileError, UnknownKindError
+from somf.errors import DataError, MissingFileError, SeveralDatasetsError, UnknownKindError
 from tests.helpers.files import fails, is_refused
 
 X = np.random.default_rng(0).standard_normal((60, 8))
@@ -90,7 +91,7 @@ def test_a_header_of_another_kind_is_not_taken_for_one_of_envi(tmp_path):
 
 def test_a_folder_that_is_not_data_is_refused_with_a_pattern_of_its_files(tmp_path):
     (tmp_path / "part 1.parquet").write_bytes(b"something")
-    message = r"is a folder, not data: neither a Zarr .* such as '.*\*\.parquet'"
+    message = r"^'.*' is a folder, not data: neither a Zarr .* such as '.*\*\.parquet'"
     fails(tmp_path, message, UnknownKindError)
 
 
@@ -122,3 +123,50 @@ def test_text_in_an_array_of_objects_is_an_error_that_names_its_place():
     with pytest.raises(DataError, match="got 'x' in row 1, column 0") as caught:
         as_source(np.array([[1, 2.5], ["x", 3]], dtype=object))
     assert caught.value.row == 1
+
+
+def write_arrays(path, **arrays):
+    """Write several arrays to a file of any kind that may have them."""
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+    elif path.suffix == ".mat":
+        scipy.io.savemat(path, arrays)
+    elif path.suffix == ".h5":
+        h5py = pytest.importorskip("h5py", reason="HDF5 needs somf[hdf5]")
+        with h5py.File(path, "w") as file:
+            file.update(arrays)
+    elif path.suffix == ".zarr":
+        zarr = pytest.importorskip("zarr", minversion="3", reason="Zarr needs somf[zarr]")
+        group = zarr.open_group(path, mode="w")
+        for name, array in arrays.items():
+            group.create_array(name, data=array)
+    else:
+        with scipy.io.netcdf_file(path, "w") as file:
+            for name, array in arrays.items():
+                along = [f"{name}{i}" for i in range(array.ndim)]
+                for dimension, length in zip(along, array.shape, strict=True):
+                    file.createDimension(dimension, length)
+                file.createVariable(name, array.dtype, along)[:] = array
+    return path
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat", "h5", "zarr", "nc"])
+@pytest.mark.parametrize("shape", [(8, 9), (9, 12), (1, 12)], ids=str)
+def test_a_mask_or_wavelengths_beside_an_image_are_not_taken_for_samples(tmp_path, ending, shape):
+    beside = np.random.default_rng(0).random(shape)
+    path = write_arrays(tmp_path / f"X.{ending}", cube=np.zeros((8, 9, 12)), beside=beside)
+    with pytest.raises(SeveralDatasetsError, match="none of beside, cube"):
+        open_source(path)
+    rows = open_source(path, dataset="beside").rows(np.arange(shape[0]))
+    np.testing.assert_array_equal(rows, beside)
+
+
+@pytest.mark.parametrize("ending", ["npz", "mat", "h5", "zarr", "nc"])
+def test_a_matrix_beside_an_image_of_other_sizes_is_opened(tmp_path, ending):
+    path = write_arrays(tmp_path / f"X.{ending}", cube=np.zeros((8, 9, 12)), X=X)
+    np.testing.assert_array_equal(open_source(path).rows(np.arange(60)), X)
+
+
+def test_text_and_complex_numbers_are_no_matrix(tmp_path):
+    np.savez(tmp_path / "X.npz", text=np.array([["a", "b"]]), waves=X + 1j)
+    fails(tmp_path / "X.npz", "it has no dataset of 2 dimensions and real numbers")

@@ -10,7 +10,13 @@ import scipy.sparse as sp
 
 from somf import NMF
 from somf.data import Loader, as_source, open_source
-from somf.errors import DamagedFileError, NotFiniteError, SeveralDatasetsError, UnknownKindError
+from somf.errors import (
+    DamagedFileError,
+    DataWarning,
+    NotFiniteError,
+    SeveralDatasetsError,
+    UnknownKindError,
+)
 from tests.helpers.files import fails, is_refused
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -219,7 +225,9 @@ def test_a_file_of_10x_is_read_as_it_is_stored(tmp_path):
     cells = open_source(tmp_path / "X.h5", transposed=True)
     np.testing.assert_array_equal(cells.rows(np.arange(23)).toarray(), matrix())
     assert cells.feature_names == GENES
-    assert open_source(tmp_path / "X.h5").feature_names == CELLS
+    with pytest.warns(DataWarning, match="holds genes × cells, .* pass transposed=True"):
+        genes = open_source(tmp_path / "X.h5")
+    assert genes.feature_names == CELLS
 
 
 def test_a_file_of_10x_before_version_3_has_names_of_genes_elsewhere(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from somf import NMF
 from somf.data import open_source
-from somf.errors import NotFiniteError
+from somf.errors import DataWarning, NotFiniteError
 from tests.helpers.files import fails, is_refused
 from tests.helpers.source_contract import SourceContract, matrix
 
@@ -149,3 +149,37 @@ def test_numbers_are_converted_to_a_floating_type(tmp_path):
     is_refused(tmp_path / "X.csv", "dtype must be float32 or float64", dtype=int)
     is_refused(tmp_path / "X.csv", "shape must not be given", shape=(23, 7))
     is_refused(tmp_path / "X.csv", "dataset must not be given", dataset="X")
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["0,1,2,3,4,5,6", "400.5,410.5,420.5,430.5,440.5,450.5,460.5,470.5"],
+    ids=["numbers of columns, as pandas writes them", "wavelengths"],
+)
+def test_a_first_line_of_numbers_in_order_may_be_a_header_says_a_warning(tmp_path, header):
+    X = np.resize(matrix(), (20, header.count(",") + 1))
+    path = write_csv(tmp_path / "X.csv", X, header.split(","))
+    with pytest.warns(DataWarning, match="may be a header: .* header=True .* --header"):
+        assert open_source(path).shape == (21, X.shape[1])
+    np.testing.assert_array_equal(open_source(path, header=True).rows(np.arange(20)), X)
+    assert open_source(path, header=False).shape == (21, X.shape[1])
+
+
+@pytest.mark.parametrize(
+    "X",
+    [np.cumsum(np.ones((5, 9)), axis=1), np.eye(3, 7) - 5, [[1, 2], [9, 5]]],
+    ids=["all rows rise", "no row rises", "two columns"],
+)
+def test_samples_that_rise_by_chance_or_all_of_them_raise_no_warning(tmp_path, X):
+    assert open_source(write_csv(tmp_path / "X.csv", np.array(X))).shape == np.shape(X)
+
+
+def test_a_decimal_comma_in_the_first_line_alone_is_recognised(tmp_path):
+    (tmp_path / "X.csv").write_text("1,5;2\n3;4\n5;6\n")
+    rows = open_source(tmp_path / "X.csv").rows(np.arange(3))
+    np.testing.assert_array_equal(rows, [[1.5, 2], [3, 4], [5, 6]])
+
+
+def test_spaces_around_the_names_in_a_header_are_left_out(tmp_path):
+    (tmp_path / "X.csv").write_text("a, b, c\n1, 2, 3\n")
+    assert open_source(tmp_path / "X.csv").feature_names == ["a", "b", "c"]

@@ -174,3 +174,25 @@ def test_a_frame_of_dask_is_computed_by_partitions():
     assert source.feature_names == NAMES
     model = DictionaryLearning(2, n_epochs=1, random_state=0).fit(frame)
     assert list(model.feature_names_in_) == NAMES
+
+
+@pytest.mark.parametrize("kind", ["Table", "RecordBatch"])
+def test_the_index_of_a_frame_that_became_a_table_is_not_a_feature(kind):
+    arrow = pytest.importorskip("pyarrow", reason=REASON)
+    frame = pandas_frame(matrix())
+    frame.index = [7 * i % 100 for i in range(23)]
+    table = getattr(arrow, kind).from_pandas(frame)
+    source = as_source(table)
+    assert source.feature_names == NAMES
+    np.testing.assert_array_equal(source.rows(np.arange(23)), matrix())
+    model = DictionaryLearning(3, n_epochs=1, random_state=0).fit(table)
+    assert list(model.feature_names_in_) == NAMES
+    np.testing.assert_array_equal(model.transform(table), model.transform(frame))
+
+
+@pytest.mark.parametrize("fill", [1.0, np.nan])
+def test_sparse_columns_that_leave_out_another_number_than_zero_are_converted(fill):
+    pandas = pytest.importorskip("pandas", reason=REASON)
+    X = np.where(matrix() > 0.5, matrix(), fill)
+    source = as_source(pandas_frame(X).astype(pandas.SparseDtype(float, fill)))
+    np.testing.assert_array_equal(source.rows(np.arange(23)), X)

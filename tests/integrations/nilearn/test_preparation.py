@@ -81,6 +81,26 @@ def test_confounds_must_fit_the_runs(tmp_path):
         checked_confounds([tmp_path / "none.csv", None], opened)
 
 
+@pytest.mark.parametrize("header", ["", "x,y\n", '"x","y"\n'])
+def test_a_table_of_confounds_must_have_a_row_for_every_scan(tmp_path, header):
+    run = open_runs(run_image(0, 8))[0]
+    for n_rows in (7, 8, 9):
+        path = tmp_path / "motion.csv"
+        path.write_text(header + "0.5,-1\n" * n_rows)
+        if n_rows == 8:
+            assert checked_confounds(path, [run]) == [path]
+            continue
+        message = rf"confounds\[0\] must have a row .* \(8\), got {n_rows} rows in .*motion"
+        with pytest.raises(ParameterError, match=message):
+            checked_confounds(path, [run])
+
+
+def test_a_filter_needs_the_time_between_scans():
+    run = open_runs(run_image(0, 8))
+    with pytest.raises(ParameterError, match="t_r must be the seconds between scans if low_pass"):
+        fitted_masker(mask_image(), {"high_pass": 0.01}, run)
+
+
 def test_confounds_of_high_variance_are_left_to_the_caller():
     masker = MultiNiftiMasker(mask_image(), high_variance_confounds=True, reports=False)
     with pytest.raises(ParameterError, match="high_variance_confounds must be False"):

@@ -12,6 +12,7 @@ from somf.data.formats.checks import SMALL, check_claim, guarded
 from somf.data.order import LARGEST_CHUNK
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
+from somf.data.sources.frames import index_of_pandas
 from somf.data.sources.sliced import SlicedSource
 from somf.errors import DamagedFileError
 from somf.optional import import_optional
@@ -188,8 +189,7 @@ def feature_columns(path: str, schema: Any) -> list[int]:
         If a column does not hold real numbers, or if there is none.
     """
     types = import_optional("pyarrow.types", "arrow", PURPOSE)
-    described = (schema.pandas_metadata or {}).get("index_columns", [])
-    index = {name for name in described if isinstance(name, str)}
+    index = index_of_pandas(schema)
     names, kinds = schema.names, schema.types  # pyarrow makes a new list for every access
     columns = [i for i, name in enumerate(names) if name not in index]
     for i in columns:

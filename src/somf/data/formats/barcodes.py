@@ -1,12 +1,13 @@
 """Names of genes and cells that 10x Genomics writes beside a matrix, as tables of text."""
 
 import os
+import warnings
 from collections.abc import Iterator
 
 from somf.data.formats.checks import guarded
 from somf.data.formats.kinds import MATRICES_OF_10X
 from somf.data.formats.streams import most_inflated, open_bounded
-from somf.errors import DamagedFileError
+from somf.errors import DamagedFileError, DataWarning
 
 GENES = ("features.tsv.gz", "features.tsv", "genes.tsv.gz", "genes.tsv")
 """Tables with a line for every row of the matrix: an identifier, then a name."""
@@ -40,6 +41,8 @@ def names_beside(path: str, n_features: int, transposed: bool) -> list[str] | No
     if ending is None:
         return None
     prefix = os.path.join(folder, name[: -len(ending)])
+    if not transposed and any(os.path.isfile(prefix + table) for table in GENES):
+        warn_of_genes(path)
     tables = (prefix + table for table in (GENES if transposed else CELLS))
     table = next(filter(os.path.isfile, tables), None)
     if table is None:
@@ -53,6 +56,16 @@ def names_beside(path: str, n_features: int, transposed: bool) -> list[str] | No
             f"{got}. If it belongs to another matrix, move it elsewhere."
         )
     return names
+
+
+def warn_of_genes(path: str) -> None:
+    """Warn that a matrix of 10x Genomics is read as it is stored, with genes as samples."""
+    warnings.warn(
+        f"{path!r} holds genes × cells, so that genes are the samples. To have cells as samples, "
+        "pass transposed=True to open_source, or --transposed to the command.",
+        DataWarning,
+        stacklevel=4,
+    )
 
 
 def _names(table: str, n_features: int) -> Iterator[str]:

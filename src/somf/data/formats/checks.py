@@ -1,7 +1,8 @@
 """Checks of foreign files: errors name the file, and sizes that a header declares are verified."""
 
 import os
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from somf.data.checks import is_not_about_content
 from somf.errors import (
     DamagedFileError,
+    DataWarning,
     FileRequestError,
     NotAMatrixError,
     SeveralDatasetsError,
@@ -27,6 +29,12 @@ SMALL = 2**28
 MATRIX = (2,)
 """How many dimensions a dataset may have where a matrix is wanted."""
 
+IMAGE = (3,)
+"""Likewise, where an image with channels is wanted."""
+
+PATCHES = "ImagePatches(path, patch_size)"
+"""What to do with an image where a matrix is wanted."""
+
 
 @contextmanager
 def guarded(path: str, kind: str) -> Iterator[None]:
@@ -40,7 +48,7 @@ def guarded(path: str, kind: str) -> Iterator[None]:
         raise DamagedFileError(f"{path!r} is not {kind}: it is not a regular file.")
     try:
         yield
-    except SomfError:
+    except (SomfError, DataWarning):  # a warning, if the user wants all of them to be errors
         raise
     except Exception as error:
         if isinstance(error, OSError) and is_not_about_content(error) and error.filename is None:
@@ -124,7 +132,7 @@ def check_dimensions(
     got = f"{len(shape)}D array of shape {tuple(shape)}"
     if dimensions == MATRIX:
         what = f"{path!r}" if name is None else f"{name!r} in {path!r}"
-        hint = " If it is an image: ImagePatches(path, patch_size)." if len(shape) == 3 else ""
+        hint = f" If it is an image: {PATCHES}." if len(shape) == 3 else ""
         raise NotAMatrixError(f"{what} must hold a matrix of samples × features, got {got}.{hint}")
     if name is not None:
         rule = f"be an image of {_words(dimensions)} dimensions in {path!r}"
@@ -139,9 +147,16 @@ def _words(dimensions: tuple[int, ...]) -> str:
 
 
 def choose(
-    path: str, names: list[str], name: str | None, dimensions: tuple[int, ...] = MATRIX
+    path: str,
+    names: list[str],
+    name: str | None,
+    dimensions: tuple[int, ...] = MATRIX,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
 ) -> str:
     """Return the name of the dataset to open: the given one, or the only one that qualifies.
+
+    The only matrix beside an image may be its mask, its labels or its wavelengths. It is not taken
+    for the samples, unless the caller names it.
 
     Parameters
     ----------
@@ -151,21 +166,33 @@ def choose(
     name : str, optional
     dimensions : tuple of int
         How many dimensions a dataset may have.
+    shapes : mapping, optional
+        Shapes of the datasets of real numbers, also of those that do not qualify.
     """
     if name is not None:
         return name
+    if dimensions == MATRIX and len(names) == 1 and shapes is not None and names[0] in shapes:
+        names = names + _images_of(shapes[names[0]], shapes)
     if len(names) > 1:
         raise SeveralDatasetsError(path, names)
     if names:
         return names[0]
     if dimensions == MATRIX:
         raise NotAMatrixError(
-            f"{path!r} holds no matrix of samples × features: none of its datasets has 2 "
-            "dimensions. If it holds an image: ImagePatches(path, patch_size)."
+            f"{path!r} holds no matrix of samples × features: it has no dataset of 2 dimensions "
+            f"and real numbers. If it holds an image: {PATCHES}."
         )
     raise DamagedFileError(
         f"{path!r} holds no image: none of its datasets has {_words(dimensions)} dimensions."
     )
+
+
+def _images_of(matrix: tuple[int, ...], shapes: Mapping[str, tuple[int, ...]]) -> list[str]:
+    """Return the images that a matrix may describe: by a number per pixel, or per channel."""
+    images = {name: shape for name, shape in shapes.items() if len(shape) == 3}
+    if min(matrix) == 1:
+        return list(images)
+    return [name for name, shape in images.items() if Counter(matrix) <= Counter(shape)]
 
 
 def not_in_file(path: str, name: str | None, names: list[str]) -> FileRequestError:

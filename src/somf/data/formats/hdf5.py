@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from somf.data.checks import is_real
+from somf.data.formats.barcodes import warn_of_genes
 from somf.data.formats.checks import (
+    IMAGE,
     MATRIX,
     check_chunks,
     check_claim,
@@ -82,6 +84,7 @@ def _dataset(
     path: str, file: Any, name: str | None, dimensions: tuple[int, ...], allow_external: bool
 ) -> Any:
     names = _candidates(path, file, dimensions, allow_external)
+    names = names or _linked(path, file, dimensions, allow_external)
     chosen = choose(path, names, name, dimensions)
     dataset = follow(path, file, chosen, allow_external)
     if not hasattr(dataset, "dtype"):
@@ -116,6 +119,36 @@ def _candidates(
     file.visititems(collect)
     parts = tuple(f"{name}/" for name in sparse)
     return sparse + [name for name in names if not name.startswith(parts)]
+
+
+def _linked(path: str, file: Any, dimensions: tuple[int, ...], allow_external: bool) -> list[str]:
+    """Return the names of links to datasets in other files; of all links if none may be opened."""
+    h5py = import_optional("h5py", "hdf5", "An HDF5 file")
+    links = [at for at in file if isinstance(file.get(at, getlink=True), h5py.ExternalLink)]
+    if not allow_external:
+        return links
+    found = {at: follow(path, file, at, allow_external) for at in links}
+    return [
+        at
+        for at, item in found.items()
+        if hasattr(item, "dtype") and _may_be_numbers(item) and item.ndim in dimensions
+    ]
+
+
+def _shapes(
+    path: str, file: Any, names: list[str], allow_external: bool
+) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the only matrix, if it is dense, and of images beside it."""
+    h5py = import_optional("h5py", "hdf5", "An HDF5 file")
+    link = file.get(names[0], getlink=True) if len(names) == 1 else None
+    if not isinstance(link, h5py.HardLink):
+        return {}
+    held = [file[at] for at in (*names, *_candidates(path, file, IMAGE, allow_external))]
+    return {
+        item.name.lstrip("/"): item.shape
+        for item in held
+        if hasattr(item, "dtype") and not names_of_external_files(item)
+    }
 
 
 def _may_be_numbers(item: Any) -> bool:
@@ -250,7 +283,8 @@ def _matrix(
     node = None if wanted is None else get(wanted)
     if node is None or not (hasattr(node, "dtype") or _layout(path, node)):
         names = _candidates(path, file, MATRIX, allow_external, with_sparse=True)
-        wanted = choose(path, names, name)
+        names = names or _linked(path, file, MATRIX, allow_external)
+        wanted = choose(path, names, name, shapes=_shapes(path, file, names, allow_external))
         node = get(wanted)
         if wanted not in names:
             raise not_in_file(path, name, names)
@@ -265,6 +299,8 @@ def _matrix(
         found = anndata_names(get, wanted, transposed)
         source.feature_names = read_names(path, found, source.shape[1])
     elif layout is not None and layout.is_of_10x:
+        if not transposed:
+            warn_of_genes(path)
         found = names_of_10x(partial(follow, path, node, allow_external=False), transposed)
         source.feature_names = read_names(path, found, source.shape[1])
     elif layout is None and not is_of_matlab:
@@ -305,6 +341,12 @@ def _mapped_or_same(array: Any, path: str) -> Any:
 def _dense_source(path: str, dataset: Any, transposed: bool) -> Source:
     files = external_files(dataset)
     packing = packing_of(dataset.attrs) if _is_netcdf(dataset.file) else Packing()
+    if files is not None and not packing.is_trivial:
+        raise UnknownKindError(
+            f"{dataset.name!r} in {path!r} cannot be read: packed numbers (scale_factor, "
+            "add_offset, _FillValue) must be in the file itself. Open the files with the parts "
+            "instead."
+        )
     if files is not None:
         return ExternalDataset(dataset, transposed, path, files)
     if not packing.is_trivial:

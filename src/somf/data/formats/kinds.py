@@ -57,6 +57,10 @@ class Kind(Enum):
         self.label, self.holds_matrix, self.endings = label, holds_matrix, endings
 
 
+MAY_BE_GZIP = (Kind.TEXT, Kind.MATRIX_MARKET, Kind.NIFTI)
+"""Kinds that are also read if gzip has compressed them."""
+
+
 def ending_of(path: str) -> str:
     """Return the ending of the name of a file or folder, in lower case."""
     return os.path.splitext(path.rstrip(os.sep))[1].lower()
@@ -103,6 +107,24 @@ def is_gzip(path: str) -> bool:
     """Return whether a file is compressed by gzip."""
     with open(path, "rb") as file:
         return file.read(2) == GZIP_SIGNATURE
+
+
+def why_compressed(path: str, kind: Kind | None) -> str | None:
+    """Return why a file cannot be read that gzip has compressed, and what to do; None if it can.
+
+    Parameters
+    ----------
+    path : str
+    kind : Kind or None
+        What `recognise` says of it.
+    """
+    if kind in MAY_BE_GZIP or not os.path.isfile(path) or not is_gzip(path):
+        return None
+    read = ", ".join(kind.label for kind in MAY_BE_GZIP)
+    return (
+        f"cannot read {path!r}, which is compressed by gzip: only {read} may be. Decompress it "
+        "first: gunzip -k FILE."
+    )
 
 
 @cache

@@ -66,7 +66,7 @@ def matlab_source(path: str, name: str | None, transposed: bool) -> Source:
                 f"own: in MATLAB, X = {at}{'{1}' if kind == 'cell' else '.field'}; "
                 "save('X.mat', 'X')."
             )
-        chosen = choose(path, matrices, name)
+        chosen = choose(path, matrices, name, shapes=shapes)
         if chosen not in shapes:
             raise not_in_file(path, name, matrices)
         check_dimensions(path, shapes[chosen], name=name)

@@ -146,7 +146,8 @@ def _variable(
 ) -> Variable:
     numeric = {n: v for n, v in variables.items() if is_real(v.data.dtype)}
     names = [n for n, v in numeric.items() if v.data.ndim in dimensions]
-    chosen = choose(path, names, name, dimensions)
+    shapes = {n: v.data.shape for n, v in numeric.items()}
+    chosen = choose(path, names, name, dimensions, shapes)
     if chosen not in numeric:
         raise not_in_file(path, name, names)
     variable = numeric[chosen]

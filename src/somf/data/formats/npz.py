@@ -89,8 +89,9 @@ def _is_sparse(members: "dict[str, Member]") -> bool:
 def _chosen(
     path: str, members: "dict[str, Member]", name: str | None, dimensions: tuple[int, ...]
 ) -> Array:
-    names = [n for n, m in members.items() if len(m.shape) in dimensions and is_real(m.dtype)]
-    chosen = choose(path, names, name, dimensions)
+    shapes = {n: m.shape for n, m in members.items() if is_real(m.dtype)}
+    names = [n for n, shape in shapes.items() if len(shape) in dimensions]
+    chosen = choose(path, names, name, dimensions, shapes)
     if chosen not in members:
         raise not_in_file(path, name, names)
     check_dimensions(path, members[chosen].shape, dimensions, name)

@@ -19,6 +19,7 @@ from somf.data.formats.kinds import (
     matrix_of_10x,
     readable_kinds,
     recognise,
+    why_compressed,
 )
 from somf.data.formats.matlab import matlab_73_source, matlab_source
 from somf.data.formats.matrix_market import matrix_market_source
@@ -81,7 +82,9 @@ def _by_kind(request: Request) -> Source:
     _check_applies(request, "dtype", not is_known or kind is Kind.TEXT, "raw files and text")
     _check_applies(request, "header", kind is Kind.TEXT, "tables of text")
     if (message := why_no_data(path)) is not None and ending_of(path) != ".zarr":
-        raise UnknownKindError(f"cannot read {message}")
+        raise UnknownKindError(message)
+    if not is_raw and (message := why_compressed(path, kind)) is not None:
+        raise UnknownKindError(message)
     if kind is not None and is_known:
         return READERS[kind](request)
     if request.shape is None and request.dtype is None:

@@ -4,6 +4,7 @@ import csv
 import io
 import logging
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from somf.data.formats.kinds import ending_of
 from somf.data.formats.streams import most_inflated, open_bounded
 from somf.data.source import Source
 from somf.data.sources.arrays import ArraySource
-from somf.errors import DamagedFileError, FileRequestError
+from somf.errors import DamagedFileError, DataWarning, FileRequestError
 from somf.optional import import_optional
 from somf.scratch import ScratchRows
 
@@ -34,6 +35,12 @@ BLOCK_BYTES = 2**23
 
 LINES_PER_BLOCK = 8
 """Lines that are parsed at once, at least."""
+
+FEWEST_NUMBERED = 3
+"""Columns from which on a first line of 0, 1, 2, … looks like the header that pandas writes."""
+
+FEWEST_IN_ORDER = 8
+"""Columns from which on a first line of rising or falling numbers looks like wavelengths."""
 
 WRONG_CELL = re.compile(r"column #(\d+): (?:Row #(\d+): )?.*invalid value '(.*)'", re.DOTALL)
 """What pyarrow says of text in a column of numbers; columns are counted from zero."""
@@ -198,11 +205,10 @@ def _layout(path: str, header: bool | None) -> TextLayout:
     if delimiter == " ":
         lines = [" ".join(line.split()) for line in lines]
     cells = [next(csv.reader([line], delimiter=delimiter)) for line in lines]
-    has_comma = any("," in cell for row in cells[1:] for cell in row)
-    point = "," if delimiter == ";" and has_comma else "."
+    point = _decimal_point(cells) if delimiter == ";" else "."
     looks_like_names = not all(_is_number(cell, point) for cell in cells[0])
     has_header = looks_like_names if header is None else header
-    names, body = (cells[0], cells[1:]) if has_header else (None, cells)
+    names, body = ([cell.strip() for cell in cells[0]], cells[1:]) if has_header else (None, cells)
     if not body:
         raise ValueError("it has no rows")
     if names is not None and len(body[0]) == len(names) + 1:  # as R writes names of rows
@@ -219,6 +225,14 @@ def _layout(path: str, header: bool | None) -> TextLayout:
         line_bytes=max(len(line.encode()) for line in lines),
     )
     _check_first_row(path, layout, body[0])
+    if header is None and names is None and _may_be_header(body, point):
+        warnings.warn(
+            f"The first line of {path!r} is taken for a sample, but may be a header: its numbers "
+            "are in order, unlike those of the next lines. If it is one, pass header=True to "
+            "open_source, or --header to the command; if not, header=False.",
+            DataWarning,
+            stacklevel=4,
+        )
     return layout
 
 
@@ -268,6 +282,16 @@ def _delimiter(lines: Sequence[str]) -> str:
     return ","
 
 
+def _decimal_point(rows: Sequence[Sequence[str]]) -> str:
+    """Return the decimal point of a table whose delimiter is not a comma."""
+    if any("," in cell for row in rows[1:] for cell in row):
+        return ","
+    # A first line of numbers with commas is no header, if the next ones have whole numbers.
+    has_points = any("." in cell for row in rows[1:] for cell in row)
+    is_first = any("," in cell for cell in rows[0]) and all(_is_number(c, ",") for c in rows[0])
+    return "," if is_first and not has_points else "."
+
+
 def _is_number(cell: str, decimal_point: str) -> bool:
     text = cell.strip()
     try:
@@ -275,6 +299,27 @@ def _is_number(cell: str, decimal_point: str) -> bool:
     except ValueError:
         return text in NULLS and text != ""
     return True
+
+
+def _may_be_header(rows: Sequence[Sequence[str]], decimal_point: str) -> bool:
+    """Return whether only the first row is in order, as wavelengths or numbers of columns are."""
+    if len(rows) < 2:
+        return False
+    is_numbered = [cell.strip() for cell in rows[0]] == [str(i) for i in range(len(rows[0]))]
+    if len(rows[0]) < (FEWEST_NUMBERED if is_numbered else FEWEST_IN_ORDER):
+        return False
+    first, *others = (_is_in_order(row, decimal_point) for row in rows)
+    return first and not any(others)
+
+
+def _is_in_order(row: Sequence[str], decimal_point: str) -> bool:
+    """Return whether the numbers of a row only rise, or only fall."""
+    try:
+        numbers = np.array([float(cell.replace(decimal_point, ".")) for cell in row])
+    except ValueError:
+        return False
+    steps = np.diff(numbers)
+    return bool(np.all(steps > 0) or np.all(steps < 0))
 
 
 def _check_first_row(path: str, layout: TextLayout, row: Sequence[str]) -> None:

@@ -148,7 +148,8 @@ def _member_source(path: str, root: Any, name: str | None, transposed: bool) -> 
     wanted = "X" if name is None and of_anndata and "X" in root else name
     if wanted is None or wanted not in root:
         names = [at for at, item in _members(root) if _is_matrix(item)]
-        wanted = choose(path, names, name)
+        shapes = {at: item.shape for at, item in _members(root) if _is_array(item)}
+        wanted = choose(path, names, name, shapes=shapes)
         if wanted not in names:
             raise not_in_file(path, name, names)
     node = root[wanted]

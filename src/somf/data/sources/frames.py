@@ -49,6 +49,9 @@ def frame_source(frame: Any) -> Source:
     if comes_from(frame, "pandas", "DataFrame"):
         return _pandas_source(frame)
     is_polars = comes_from(frame, "polars", "DataFrame")
+    if not is_polars:
+        index = index_of_pandas(frame.schema)
+        frame = frame.select([i for i, n in enumerate(frame.schema.names) if n not in index])
     dtype, read = _polars_reader(frame) if is_polars else _arrow_reader(frame)
     names = list(frame.columns if is_polars else frame.schema.names)
     return _converted(frame.shape, dtype, read, names)
@@ -117,7 +120,7 @@ def _pandas_source(frame: Any) -> Source:
     dtypes = [
         _pandas_dtype(frame.iloc[:, i], dtype, names[i]) for i, dtype in enumerate(frame.dtypes)
     ]
-    if names and all(comes_from(dtype, "pandas", "SparseDtype") for dtype in frame.dtypes):
+    if names and all(_is_sparse_of_zeros(dtype) for dtype in frame.dtypes):
         return _named(CsrSource(sp.csr_array(frame.sparse.to_coo())), names)
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
     if _is_one_block(frame, dtype):
@@ -128,6 +131,11 @@ def _pandas_source(frame: Any) -> Source:
         return np.asarray(frame.iloc[start:stop].to_numpy(dtype=dtype, **missing))
 
     return _converted(frame.shape, dtype, read, names)
+
+
+def _is_sparse_of_zeros(dtype: Any) -> bool:
+    """Return whether a column is sparse, and what it does not store is zero."""
+    return comes_from(dtype, "pandas", "SparseDtype") and bool(dtype.fill_value == 0)
 
 
 def _is_one_block(frame: Any, dtype: np.dtype[Any]) -> bool:
@@ -181,6 +189,17 @@ def _polars_reader(frame: Any) -> tuple[np.dtype[Any], RowReader]:
 
 
 # pyarrow
+
+
+def index_of_pandas(schema: Any) -> set[str]:
+    """Return the columns that were the index of a data frame of pandas, and are no features.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    """
+    described = (schema.pandas_metadata or {}).get("index_columns", [])
+    return {name for name in described if isinstance(name, str)}
 
 
 def _arrow_reader(table: Any) -> tuple[np.dtype[Any], RowReader]:

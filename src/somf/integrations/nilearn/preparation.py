@@ -6,7 +6,9 @@ the first step, and voxels do not in the second.
 """
 
 import logging
+import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from time import perf_counter
@@ -68,6 +70,9 @@ def fitted_masker(mask: Any, settings: dict[str, Any], runs: Sequence[Run]) -> A
             True,
             "Compute them by nilearn.image.high_variance_confounds and pass them as confounds.",
         )
+    if masker.t_r is None and (masker.low_pass is not None or masker.high_pass is not None):
+        rule = "be the seconds between scans if low_pass or high_pass is given"
+        raise ParameterError("t_r", rule, None)
     if masker.mask_img is None:
         masker.set_params(mask_img=_computed_mask(masker, runs))
     _check_not_empty(masker.mask_img)
@@ -178,9 +183,26 @@ def _check_confounds(confounds: Any, name: str, run: Run) -> None:
     if isinstance(confounds, str | os.PathLike):
         if not os.path.isfile(confounds):
             raise MissingFileError(f"{name} must be a file, got {os.fspath(confounds)!r}.")
-    elif hasattr(confounds, "__len__") and len(confounds) != run.n_scans:
+        n_rows, where = _rows_of_table(os.fspath(confounds)), f" in {os.fspath(confounds)!r}"
+    elif hasattr(confounds, "__len__"):
+        n_rows, where = len(confounds), ""
+    else:
+        return
+    if n_rows != run.n_scans:
         rule = f"have a row for every scan of {run.name!r} ({run.n_scans})"
-        raise ParameterError(name, rule, confounds, got=f"{len(confounds)} rows")
+        raise ParameterError(name, rule, confounds, got=f"{n_rows} rows{where}")
+
+
+def _rows_of_table(path: str) -> int:
+    """Return how many rows a table of text has, without a header, as nilearn would read it."""
+    with open(path, encoding="utf-8-sig", errors="replace") as file:
+        lines = [line for line in file if line.strip() and not line.startswith("#")]
+    first = re.split(r"[\s,;]", lines[0].strip())[0] if lines else ""
+    try:
+        has_header = math.isnan(float(first))
+    except ValueError:
+        has_header = True
+    return max(0, len(lines) - has_header)
 
 
 def _check_mask(mask: Any) -> None:
