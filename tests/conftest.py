@@ -1,6 +1,7 @@
 """Fixtures that several test modules share."""
 
 import os
+import signal
 
 import pytest
 
@@ -12,6 +13,14 @@ from tests.helpers.problems import planted
 # wait, since other tests run at the same time.
 os.environ.setdefault("NUMBA_NUM_THREADS", "4")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_is_not_ignored():
+    """Restore Ctrl-C, which shells ignore for jobs in the background, and so would processes."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -30,14 +30,6 @@ def _in_a_folder_with_data(tmp_path, monkeypatch):
     write_data()
 
 
-@pytest.fixture(autouse=True)
-def _ctrl_c_is_not_ignored():
-    """Restore Ctrl-C, which shells ignore for jobs in the background, and so would processes."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def start(line, **environment):
     """Start a command."""
     return subprocess.Popen(

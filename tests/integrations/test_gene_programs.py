@@ -1,5 +1,7 @@
 """Gene programs: factorizations that converge, and usages of given programs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -42,22 +44,32 @@ def test_the_online_fit_sees_a_part_of_many_cells(monkeypatch, most):
     assert np.square(X.toarray() - theirs @ again).sum() == pytest.approx(error, rel=1e-3)
 
 
-def test_the_best_of_several_starts_is_refined(monkeypatch):
-    starts = iter([np.eye(15, 3, k=-j, dtype=np.float32) for j in (0, 4, 8)])
+def test_the_better_half_of_the_starts_goes_on_until_one_is_left(monkeypatch):
+    monkeypatch.setattr(gene_programs, "FEWEST_STARTS", 6)
+    starts = iter([np.eye(15, 3, k=-j, dtype=np.float32) for j in range(6)])
     monkeypatch.setattr(gene_programs, "_online", lambda *_: next(starts))
-    refined, tried = gene_programs.refine, {}
+    refined, rounds = gene_programs.refine, {}
 
     def note(X, D, *others, max_passes, **options):
         found = refined(X, D, *others, max_passes=max_passes, **options)
-        if max_passes == gene_programs.TRIAL_PASSES:
-            tried[found.D.tobytes()] = found.objective
-        else:
-            assert D.tobytes() == min(tried, key=tried.get)
+        rounds.setdefault(max_passes, []).append((found.objective, D.tobytes(), found.D.tobytes()))
         return found
 
     monkeypatch.setattr(gene_programs, "refine", note)
-    factorize(counts(), 3)
-    assert len(tried) == 3
+    factorize(counts(), 3, max_iter=1000)
+    assert {passes: len(tried) for passes, tried in rounds.items()} == {3: 6, 9: 3, 1000: 1}
+    for tried, later in itertools.pairwise(rounds.values()):
+        best = [after for *_, after in sorted(tried)[: len(later)]]
+        assert sorted(before for _, before, _ in later) == sorted(best)
+
+
+def test_more_cells_and_programs_have_more_starts():
+    counts = [
+        gene_programs._n_starts(n, k, "random") for n, k in ((100, 5), (20_000, 20), (10**6, 50))
+    ]
+    assert counts[0] == gene_programs.FEWEST_STARTS < counts[1] < counts[2]
+    assert counts[2] == gene_programs.MOST_STARTS
+    assert gene_programs._n_starts(10**6, 50, "nndsvd") == 1
 
 
 def test_usages_are_those_of_non_negative_least_squares():
