@@ -7,7 +7,7 @@ demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
 	$(BIN)/python examples/hyperspectral.py --output demo
 
 test: .venv/dev ## run all tests
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 2
 
 test-oldest: ## run all tests with the oldest versions of all libraries that pyproject.toml allows
 	$(PYTHON) -m venv --clear .venv-oldest
@@ -21,7 +21,7 @@ test-newest: ## run all tests with the newest versions of all libraries (PYTHON=
 	$(PYTHON) -m tests.helpers.requirements newest > .venv-newest/requirements.txt
 	.venv-newest/bin/python -m pip install --quiet --requirement .venv-newest/requirements.txt
 	.venv-newest/bin/python -m pip install --quiet --no-deps --editable .
-	.venv-newest/bin/python -m pytest --numprocesses 2 --dist worksteal
+	.venv-newest/bin/python -m pytest --numprocesses 2
 
 test-cells: ## run the tests that need anndata, scanpy and cnmf, which hold pandas back
 	$(PYTHON) -m venv --clear .venv-cells
