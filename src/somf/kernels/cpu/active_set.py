@@ -125,8 +125,8 @@ def _objective_and_gap(
         sq_sum += a[j] * a[j]
         explained += a[j] * beta[j]
         slope += a[j] * g[j]
-    objective = objective_of(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2)
-    return objective, lasso_gap(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2, steepest)
+    sums = abs_sum, sq_sum, explained, slope
+    return objective_of(sums, sq_norm, l1, l2), lasso_gap(sums, sq_norm, l1, l2, steepest)
 
 
 @inner

@@ -8,6 +8,9 @@ from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.largest import steepest
 from somf.typing import Array
 
+Sums = tuple[float, float, float, float]
+"""‖α‖₁, ‖α‖², αᵀβ and αᵀg of a code."""
+
 
 @inner
 def residual(G: Array, beta: Array, a: Array, g: Array) -> None:
@@ -52,7 +55,8 @@ def certificate(
         sq_sum += a[j] * a[j]
         explained += a[j] * beta[j]
         slope += a[j] * g[j]
-    objective = objective_of(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2)
+    sums = abs_sum, sq_sum, explained, slope
+    objective = objective_of(sums, sq_norm, l1, l2)
     if l1 == 0 and l2 == 0:
         return objective, _decrease(G, g, a, positive)
     gap = np.inf
@@ -63,37 +67,21 @@ def certificate(
             excess += max(size - l1, 0.0) ** 2
         gap = l1 * abs_sum + l2 / 2 * sq_sum - slope + excess / (2 * l2)
     if l1 > 0:
-        steep = steepest(g, a, l2, positive)
-        gap = min(gap, lasso_gap(abs_sum, sq_sum, explained, slope, sq_norm, l1, l2, steep))
+        gap = min(gap, lasso_gap(sums, sq_norm, l1, l2, steepest(g, a, l2, positive)))
     return objective, gap
 
 
 @inner
-def objective_of(
-    abs_sum: float,
-    sq_sum: float,
-    explained: float,
-    slope: float,
-    sq_norm: float,
-    l1: float,
-    l2: float,
-) -> float:
-    """Return the objective from ‖α‖₁, ‖α‖², αᵀβ, αᵀg and ‖x‖²."""
+def objective_of(sums: Sums, sq_norm: float, l1: float, l2: float) -> float:
+    """Return the objective of a code from its sums."""
+    abs_sum, sq_sum, explained, slope = sums
     return (sq_norm - explained - slope) / 2 + l1 * abs_sum + l2 / 2 * sq_sum
 
 
 @inner
-def lasso_gap(
-    abs_sum: float,
-    sq_sum: float,
-    explained: float,
-    slope: float,
-    sq_norm: float,
-    l1: float,
-    l2: float,
-    steepest: float,
-) -> float:
-    """Return the duality gap of the problem as a lasso, from these and the largest |g − l2 α|."""
+def lasso_gap(sums: Sums, sq_norm: float, l1: float, l2: float, steepest: float) -> float:
+    """Return the duality gap of the problem as a lasso, from sums and the largest |g − l2 α|."""
+    abs_sum, sq_sum, explained, slope = sums
     s = l1 / max(steepest, l1)
     unexplained, lasso_slope = sq_norm - explained, slope - l2 * sq_sum
     return (1 - s) ** 2 / 2 * unexplained - (1 + s * s) / 2 * lasso_slope + l1 * abs_sum

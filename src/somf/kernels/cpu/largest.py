@@ -65,13 +65,13 @@ def steepest(g: Array, a: Array, l2: float, positive: bool) -> float:
 
 
 @intrinsic
-def bits(_, x):  # type: ignore[no-untyped-def]
+def bits(_: Any, x: Any) -> Any:
     """Return the integer that has the bits of a number."""
     return _with_the_bits_of(x, INTEGER_OF)
 
 
 @intrinsic
-def number(_, x):  # type: ignore[no-untyped-def]
+def number(_: Any, x: Any) -> Any:
     """Return the number that has the bits of an integer."""
     return _with_the_bits_of(x, {integer: real for real, integer in INTEGER_OF.items()})
 

@@ -67,7 +67,7 @@ def in_parallel(
     typing_context: Any,
     body: Any,
     launcher: Any,  # noqa: ARG001 (the types of values that only compiled code has)
-    count: Any,  # noqa: ARG001
+    count: Any,  # noqa: ARG001 (likewise)
     *arguments: Any,
 ) -> Any:
     """Call ``body(i, *arguments)`` for i from 0 to ``count − 1``; for compiled functions only.
