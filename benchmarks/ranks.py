@@ -121,7 +121,7 @@ class Steps:
         state = start(config, patches, samples, 0, True, self.ranks)
         loader = loader_for("cpu", patches, state.dtype, state.permutation)
         self.solver, self.samples = Solver(config, state, self.ranks), samples
-        self.minibatches = epochs(loader, samples, 0, batch_size, config.n_epochs)
+        self.minibatches = epochs(loader, samples, 0, lambda: batch_size, config.n_epochs)
 
     def advance(self) -> float:
         """Do one step; return its milliseconds."""

@@ -6,6 +6,7 @@ compiled.
 """
 
 import numpy as np
+from scipy.linalg import get_lapack_funcs
 
 from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve
 from somf.kernels.cpu.certificate import certificate, residual
@@ -59,6 +60,8 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
     largest = np.einsum("ijj->i", grams) + l2  # the trace bounds the largest eigenvalue
     right_sides = beta.T[None] if len(grams) == 1 else beta[:, :, None]  # (m, k, columns)
     if l2 > cutoff * largest.max(initial=0.0):
+        if len(grams) == 1 and (codes := _ridge_by_factor(grams[0], beta, l2)) is not None:
+            return codes
         solution = np.linalg.solve(grams + l2 * np.eye(k, dtype=grams.dtype), right_sides)
     else:
         eigenvalues, V = np.linalg.eigh(grams)
@@ -67,6 +70,15 @@ def _ridge(grams: Array, beta: Array, l2: float) -> Array:
         inverse = np.where(usable, 1 / np.where(usable, eigenvalues, 1), 0)
         solution = V @ (inverse[:, :, None] * (V.swapaxes(-1, -2) @ right_sides))
     return np.asarray(solution[0].T if len(grams) == 1 else solution[:, :, 0])
+
+
+def _ridge_by_factor(G: Array, beta: Array, l2: float) -> Array | None:
+    """Return the codes with (G + l2 I) α = β by a Cholesky factor; None if rounding leaves none."""
+    factorize, substitute = get_lapack_funcs(("potrf", "potrs"), (G,))
+    shifted = G.copy()
+    shifted.flat[:: len(G) + 1] += l2
+    factor, has_failed = factorize(shifted.T, lower=True, clean=False, overwrite_a=True)
+    return None if has_failed else np.asarray(substitute(factor, beta.T, lower=True)[0].T)
 
 
 # Neighbouring samples go to different threads: they tend to be equally hard.

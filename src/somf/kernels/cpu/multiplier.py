@@ -21,6 +21,9 @@ an estimate of θ, and how many entries are near it."""
 WINDOW = 0.02
 """Entries are near an estimate of θμ if they differ by less than this, relative to it."""
 
+PRECISION = 0.005
+"""Where an estimate of θ stops, relative to it: parts differ by more."""
+
 MOST_ROUNDS = 100
 """Rounds after which θ is as good as rounding lets it be; a handful is usual."""
 
@@ -48,9 +51,15 @@ class Search(NamedTuple):
 
 @inner
 def estimate(u: Array, radius: float, mu: float, guess: float) -> tuple[float, int]:
-    """Return θ of a part of a point alone, with its share of the radius, and how many are above.
+    """Estimate θ of a part of a point alone, with its share of the radius.
 
     A step of Newton's method from any guess is not above θ, and all others come from below.
+
+    Returns
+    -------
+    theta : float
+    count : int
+        Entries above θμ.
     """
     if mu == 0.0 or radius <= 0.0:
         return 0.0, 0
@@ -63,7 +72,9 @@ def estimate(u: Array, radius: float, mu: float, guess: float) -> tuple[float, i
         before, (count, l1, l2) = count, sums_above(u, theta * mu)
         if count == 0 or count >= before:  # rounding may let an entry come back
             return theta, count
-        theta = _next_multiplier(l1, l2, count, radius, mu)
+        last, theta = theta, _next_multiplier(l1, l2, count, radius, mu)
+        if theta - last < PRECISION * theta:
+            return theta, count
 
 
 @inner

@@ -1,23 +1,31 @@
 """Ridge codes on the CPU, where every sample has a Gram matrix of its own.
 
-Each is the solution of one linear system, by a Cholesky factor in double precision. All loops run
-over the samples of a group, `LANES` of them, side by side in memory: the rows of one factor are too
-short, and each waits for the one before.
+Each is the solution of one linear system, by a Cholesky factor in double precision. LAPACK solves
+large systems one by one. In small ones the rows of a factor are too short for it, and each waits
+for the one before. So there all loops run over the samples of a group, which lie side by side in
+memory.
 """
 
 import math
 
 import numpy as np
 
+from somf.kernels.cpu.blas import solve_positive
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.threads import threads_for
+from somf.kernels.cpu.threads import Threads, threads_for
 from somf.kernels.pairs import n_pairs
 from somf.typing import Array
 
 LANES = 32
 """Samples of a group, at most. In the last one, the last sample is solved again and again."""
+
+FEWEST_LANES = 8
+"""Samples of a group, at least, if larger groups would leave threads idle: one vector register."""
+
+MOST_GROUPED_ATOMS = 56
+"""Atoms up to which groups are faster than LAPACK."""
 
 
 def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
@@ -26,15 +34,49 @@ def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
     Parameters
     ----------
     grams : ndarray of shape (b, k, k)
+        What is below their diagonals does not matter.
     beta : ndarray of shape (b, k)
     l2 : float
     code : ndarray of shape (b, k), overwritten
     """
     b, k = beta.shape
-    n_lanes = min(b, LANES)
-    n_groups = -(-b // LANES)
     threads = threads_for(float(b) * k * k * k / 6)
-    n_parts, double = min(threads.count, n_groups), np.dtype(np.float64)
+    if k <= MOST_GROUPED_ATOMS:
+        _solve_groups(threads, grams, beta, l2, code)
+    else:
+        systems = threads.buffer("ridge systems", (min(threads.count, b), k, k + 1), np.dtype("f8"))
+        _solve_one_by_one(threads.count, grams, beta, l2, systems, code)
+
+
+@region
+def _solve_one_by_one(
+    launcher: int, grams: Array, beta: Array, l2: float, systems: Array, code: Array
+) -> None:
+    in_parallel(_solve_own, launcher, len(systems), grams, beta, l2, systems, code)
+
+
+@inner
+def _solve_own(t: int, grams: Array, beta: Array, l2: float, systems: Array, code: Array) -> None:
+    """Solve the systems of a thread, in its own k² numbers for a matrix and k for a right side."""
+    k = beta.shape[1]
+    memory = systems[t].reshape(k * (k + 1))
+    A, x = memory[: k * k].reshape((k, k)), memory[k * k :]
+    for i in range(t, len(beta), len(systems)):
+        for j in range(k):
+            for n in range(j, k):
+                A[j, n] = grams[i, j, n]
+            A[j, j] += l2
+            x[j] = beta[i, j]
+        solve_positive(A, x)
+        for j in range(k):
+            code[i, j] = x[j]
+
+
+def _solve_groups(threads: Threads, grams: Array, beta: Array, l2: float, code: Array) -> None:
+    b, k = beta.shape
+    per_thread = -(-b // threads.count)
+    n_lanes = min(b, LANES, -(-per_thread // FEWEST_LANES) * FEWEST_LANES)
+    n_parts, double = min(threads.count, -(-b // n_lanes)), np.dtype(np.float64)
     factors = threads.buffer("ridge factors", (n_parts, n_pairs(k), n_lanes), double)
     codes = threads.buffer("ridge codes", (n_parts, k, n_lanes), double)
     _solve(threads.count, grams, beta, l2, factors, codes, code)
