@@ -41,7 +41,7 @@ from benchmarks.ranks import (
     run_ranks,
     topology,
 )
-from somf.data import gather
+from somf.data import Loader, gather
 from somf.distributed import process_group, row_work
 from somf.distributed.environment import THREAD_SETTINGS
 from somf.distributed.process_group import ProcessGroup
@@ -140,6 +140,10 @@ def _load_at_once(_: Place) -> None:
     gather.PIECE_BYTES = 2**40
 
 
+def _load_nothing_ahead(_: Place) -> None:
+    Loader.advance = lambda _: False  # type: ignore[method-assign]
+
+
 def _send_sums_whole(_: Place) -> None:
     process_group.DIRECT_BYTES = 10**6
 
@@ -147,6 +151,7 @@ def _send_sums_whole(_: Place) -> None:
 VARIANTS = {
     "as it is": Variant(),
     "load at once": Variant(_load_at_once),
+    "nothing loaded ahead": Variant(_load_nothing_ahead),
     "sums sent whole": Variant(_send_sums_whole),
     "pinned": Variant(lambda place: pin(*place)),
     "threads spin": Variant(environment={"OMP_WAIT_POLICY": "active"}),
@@ -189,18 +194,17 @@ def measure(
             else Steps(patches, REDUCTION, batch_size)
         )
         load = watch.timed("load", lambda: next(fit.minibatches))
-        step = watch.timed("the rest", fit.solver.step)
+        learn = watch.timed("the rest", fit.learn)
+        fit.loader.advance = watch.timed("load ahead", fit.loader.advance)  # type: ignore[method-assign]
         steps = []
         meet()
         for _ in range(WARM_UP + n_steps):
             watch.take()
             begin, cpu = time.perf_counter(), time.process_time()
-            ids, X, size = load()
-            step(X, fit.samples.slots(ids), size)
+            learn(load())
             total = 1e3 * (time.perf_counter() - begin)
             cpu = 1e3 * (time.process_time() - cpu)
             steps.append(watch.take() | {WHOLE: total, "CPU of all threads": cpu})
-            del X
             if isinstance(fit, SilentSteps):
                 fit.restore()
         fit.ranks.any(False)

@@ -25,7 +25,7 @@ from somf.distributed.dealing import edges_of
 from somf.distributed.spread import some_of
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
-from somf.training.minibatches import epochs
+from somf.training.minibatches import Minibatch, epochs
 from somf.training.start import divide, hold_out, start
 from somf.typing import Array, Slices
 
@@ -119,15 +119,20 @@ class Steps:
         rows = divide(patches, False, self.ranks)
         samples = hold_out(patches, None, 0, rows).samples
         state = start(config, patches, samples, 0, True, self.ranks)
-        loader = loader_for("cpu", patches, state.dtype, state.permutation)
+        self.loader = loader_for("cpu", patches, state.dtype, state.permutation)
         self.solver, self.samples = Solver(config, state, self.ranks), samples
-        self.minibatches = epochs(loader, samples, 0, lambda: batch_size, config.n_epochs)
+        self.minibatches = epochs(self.loader, samples, 0, lambda: batch_size, config.n_epochs)
+
+    def learn(self, minibatch: Minibatch) -> None:
+        """Learn from a minibatch; the next one is loaded while this rank waits for messages."""
+        ids, X, size = minibatch
+        with self.ranks.when_idle(self.loader.advance):
+            self.solver.step(X, self.samples.slots(ids), size)
 
     def advance(self) -> float:
         """Do one step; return its milliseconds."""
         begin = time.perf_counter()
-        ids, X, size = next(self.minibatches)
-        self.solver.step(X, self.samples.slots(ids), size)
+        self.learn(next(self.minibatches))
         return 1e3 * (time.perf_counter() - begin)
 
 

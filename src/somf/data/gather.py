@@ -1,5 +1,6 @@
 """From rows as they are stored to a minibatch, by all worker threads."""
 
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,8 @@ columns are permuted: a minibatch of patches takes little more than half of the 
 """
 
 
-def gather(
-    read: PieceReader,
-    shape: tuple[int, int],
-    permutation: Ints | None,
-    dtype: np.dtype[Any],
-    in_pieces: bool,
-) -> tuple[Array, float]:
-    """Return rows with permuted columns in another type, and the sum of all entries.
+class Gathering:
+    """Rows that are gathered piece by piece, by all worker threads together.
 
     Parameters
     ----------
@@ -41,33 +36,74 @@ def gather(
         Of all rows.
     permutation : ndarray of shape (p,), optional
     dtype : numpy.dtype
-    in_pieces : bool
+
+    Attributes
+    ----------
+    rows : ndarray of shape (b, p)
+        With permuted columns.
+    total : float
+        The sum of all entries; not finite if an entry is not finite, or if entries are huge.
+    """
+
+    def __init__(
+        self,
+        read: PieceReader,
+        shape: tuple[int, int],
+        permutation: Ints | None,
+        dtype: np.dtype[Any],
+    ) -> None:
+        self.rows, self.total = np.empty(shape, dtype=dtype), 0.0
+        self._read, self._permutation = read, permutation
+        threads = threads_for(4.0 * self.rows.size)
+        size = threads.count * PIECE_BYTES // max(1, shape[1] * dtype.itemsize)
+        self._n_threads, self._left = threads.count, _pieces(shape[0], size)
+
+    def advance(self) -> bool:
+        """Gather a piece; return False if there was none left."""
+        if not self._left:
+            return False
+        piece = self._left.popleft()
+        rows, n_threads = self.rows[piece], self._n_threads
+        self.total += _gather_piece(self._read, piece, self._permutation, rows, n_threads)
+        return True
+
+
+def gather(
+    read: PieceReader,
+    shape: tuple[int, int],
+    permutation: Ints | None,
+    dtype: np.dtype[Any],
+    by_readers: bool,
+) -> tuple[Array, float]:
+    """Return rows with permuted columns in another type, and the sum of all entries.
+
+    Parameters
+    ----------
+    read, shape, permutation, dtype
+        See `Gathering`.
+    by_readers : bool
         Whether to read in several Python threads, a few rows each. A thread gathers what it has
         read at once: rows that had to be copied are still in the cache of its core.
-
-    Returns
-    -------
-    rows : ndarray of shape (b, p)
-    total : float
-        Not finite if an entry is not finite, or if entries are huge.
     """
+    threads = threads_for(4.0 * shape[0] * shape[1])
+    if not by_readers or threads.count == 1:
+        gathering = Gathering(read, shape, permutation, dtype)
+        while gathering.advance():
+            pass
+        return gathering.rows, gathering.total
     rows = np.empty(shape, dtype=dtype)
-    threads = threads_for(4.0 * rows.size)
-    reads_together = not in_pieces or threads.count == 1
-    if reads_together:
-        size = threads.count * PIECE_BYTES // max(1, shape[1] * dtype.itemsize)
-    else:
-        size = -(-shape[0] // (threads.count * PIECES_PER_THREAD))
-    starts = range(0, shape[0], max(1, size))
-    pieces = [slice(start, min(start + starts.step, shape[0])) for start in starts]
-    n_threads = threads.count if reads_together else 1
+    pieces = _pieces(shape[0], -(-shape[0] // (threads.count * PIECES_PER_THREAD)))
 
     def gather_piece(piece: slice) -> float:
-        return _gather_piece(read, piece, permutation, rows[piece], n_threads)
+        return _gather_piece(read, piece, permutation, rows[piece], 1)
 
-    if reads_together:
-        return rows, sum([gather_piece(piece) for piece in pieces])
     return rows, sum(threads.readers.map(gather_piece, pieces))
+
+
+def _pieces(count: int, size: int) -> deque[slice]:
+    """Return slices of at most `size` rows, one at least, of `count` rows."""
+    starts = range(0, count, max(1, size))
+    return deque(slice(start, min(start + starts.step, count)) for start in starts)
 
 
 def _gather_piece(

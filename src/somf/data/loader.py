@@ -3,7 +3,8 @@
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
-from typing import Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +18,9 @@ from somf.data.source import PieceReader, Source, View
 from somf.data.sources.arrays import ArraySource
 from somf.errors import NotFiniteError
 from somf.typing import Array, Ints, Matrix
+
+if TYPE_CHECKING:
+    from somf.data.gather import Gathering
 
 CHUNK_ENTRIES = 2**23
 """Entries of X that a pass in order holds at once (64 MB in float64)."""
@@ -67,6 +71,8 @@ class Loader:
         self.source, self.dtype, self.permutation = source, dtype, permutation
         self.non_negative, self.name = non_negative, name
         self._buffer_memory: Array | None = None  # kept from one epoch to the next
+        self._next_ids: Ints | None = None  # of the minibatch that `advance` may begin to load
+        self._coming: Gathering | None = None  # that minibatch
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -122,11 +128,33 @@ class Loader:
             # With chunks, the rest of each chunk would be prefetched unnecessarily.
             if self.source.chunk_starts is None:
                 self.source.prefetch(ids)
-            if self.source.reads_in_parallel:
-                return self._prepare(
-                    ids, lambda piece: self.source.view(ids[piece]), not self.source.is_in_memory
-                )
-            return self._prepare(ids, reader_of(self.source.view(ids)))
+            by_readers = self.source.reads_in_parallel and not self.source.is_in_memory
+            return self._prepare(ids, self._reader(ids), by_readers)
+
+    def _reader(self, ids: Ints) -> PieceReader:
+        """Return the function that reads pieces of a minibatch, all of which may be read now."""
+        if self.source.reads_in_parallel:
+            return lambda piece: self.source.view(ids[piece])
+        return reader_of(self.source.view(ids))
+
+    def advance(self) -> bool:
+        """Load a piece of the next minibatch of the stream, if it is dense and in memory.
+
+        Several ranks do this while they wait for messages. An error is raised in the place of the
+        minibatch, which is loaded from its beginning again.
+
+        Returns
+        -------
+        has_advanced : bool
+            False if nothing is left to load before that minibatch is asked for.
+        """
+        try:
+            if self._coming is None and self._next_ids is not None:
+                self._coming, self._next_ids = self._gathering(self._next_ids), None
+            return self._coming is not None and self._coming.advance()
+        except Exception:
+            self._coming = None
+            return False
 
     @contextmanager
     def stream(self, batches: Sequence[Ints]) -> Iterator[Iterator[Matrix]]:
@@ -145,10 +173,12 @@ class Loader:
         minibatches : iterator of ndarray or csc_array
             An error while reading is raised in the place of its minibatch.
         """
-        if self.source.is_in_memory:
+        if self.source.is_in_memory and (self.source.is_sparse or not self.slices_dense):
+            yield map(self.load, batches)
+        elif self.source.is_in_memory:
             # Other sources may compute rows, or fail: they are asked for one minibatch at a time.
-            is_array = self.slices_dense and isinstance(self.source, ArraySource)
-            yield self._in_slabs(batches) if is_array else map(self.load, batches)
+            together = self._in_slabs if isinstance(self.source, ArraySource) else self._one_by_one
+            yield together(batches)
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
             yield (
@@ -166,6 +196,9 @@ class Loader:
         """Yield dense minibatches, small ones as slices of a slab that is loaded at once."""
         bytes_per_batch = max(map(len, batches)) * self.source.shape[1] * self.dtype.itemsize
         n_together = max(1, SLAB_BYTES // max(bytes_per_batch, 1))
+        if n_together == 1:
+            yield from self._one_by_one(batches)
+            return
         for first in range(0, len(batches), n_together):
             slab = batches[first : first + n_together]
             if len(slab) > 1:
@@ -179,6 +212,30 @@ class Loader:
                     yield rows[end - len(ids) : end]
             else:
                 yield self.load(slab[0])
+
+    def _one_by_one(self, batches: Sequence[Ints]) -> Iterator[Array]:
+        """Yield dense minibatches in memory; `advance` may have begun to load the next one."""
+        try:
+            for ids, next_ids in zip_longest(batches, batches[1:]):
+                yield self._take(ids, next_ids)
+        finally:
+            self._coming = self._next_ids = None
+
+    def _take(self, ids: Ints, next_ids: Ints | None) -> Array:
+        """Return a minibatch, of which `advance` may have loaded a part, and let it go on."""
+        with _StopIterationAsError(self.source):
+            gathering = self._coming or self._gathering(ids)
+            self._coming = None
+            while gathering.advance():
+                pass
+        self._next_ids = next_ids
+        return self._checked_rows(gathering.rows, gathering.total, ids)
+
+    def _gathering(self, ids: Ints) -> "Gathering":
+        from somf.data.gather import Gathering  # Numba is slow to import
+
+        shape = (len(ids), self.source.shape[1])
+        return Gathering(self._reader(ids), shape, self.permutation, self.dtype)
 
     @contextmanager
     def _background_view(
@@ -217,19 +274,23 @@ class Loader:
         reads_rows = self.source.supports_partial_chunks and has_large_rows
         return self.source.chunk_starts is not None and not reads_rows
 
-    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Matrix:
-        """Make a minibatch of samples; `gather` says what `in_pieces` means."""
+    def _prepare(self, ids: Ints, read: PieceReader, by_readers: bool = False) -> Matrix:
+        """Make a minibatch of samples; `gather` says what `by_readers` means."""
         with _StopIterationAsError(self.source):
             if not self.source.is_sparse:
-                return self._dense(ids, read, in_pieces)
+                return self._dense(ids, read, by_readers)
             return self._sparse(ids, *read(slice(0, len(ids))))
 
-    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Array:
+    def _dense(self, ids: Ints, read: PieceReader, by_readers: bool) -> Array:
         """Pick rows, permute columns, convert and look for NaN, all in one pass."""
         from somf.data.gather import gather  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
-        rows, total = gather(read, shape, self.permutation, self.dtype, in_pieces)
+        rows, total = gather(read, shape, self.permutation, self.dtype, by_readers)
+        return self._checked_rows(rows, total, ids)
+
+    def _checked_rows(self, rows: Array, total: float, ids: Ints) -> Array:
+        """Return rows, whose sum is given, after a check."""
         if self.non_negative or not np.isfinite(total):
             self._check(rows, rows, ids)
         return rows

@@ -153,17 +153,17 @@ class ObservedLoader(Loader):
         nothing = Observed(empty, empty, empty, self.source.base_weight)
         return nothing.each(self._kernels.to_device)
 
-    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:
-        prepared: Any = super()._prepare(ids, read, in_pieces)
+    def _prepare(self, ids: Ints, read: PieceReader, by_readers: bool = False) -> Any:
+        prepared: Any = super()._prepare(ids, read, by_readers)
         return prepared.each(self._kernels.to_device)
 
-    def _dense(self, ids: Ints, read: PieceReader, in_pieces: bool) -> Any:
+    def _dense(self, ids: Ints, read: PieceReader, by_readers: bool) -> Any:
         """Return rows with zeros where they are unknown, and their weights."""
         from somf.data.gather import gather  # Numba is slow to import
         from somf.data.unknown import split_unknown
 
         shape = (len(ids), self.source.shape[1])
-        rows, _ = gather(read, shape, self.permutation, self.dtype, in_pieces)
+        rows, _ = gather(read, shape, self.permutation, self.dtype, by_readers)
         if self.source.missing == "nan":
             unknown = split_unknown(rows)
         else:

@@ -132,6 +132,17 @@ class Communicator(Protocol):
         """
         ...
 
+    def when_idle(self, work: Callable[[], bool]) -> AbstractContextManager[None]:
+        """Return a context in which several ranks do other work while they wait for messages.
+
+        Parameters
+        ----------
+        work : callable
+            Does a piece of it, which takes some tenths of a millisecond, and returns False if there
+            was none left. The result must not depend on how much of it is done.
+        """
+        ...
+
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that reports an error of this rank to all others, so that they end."""
         ...
@@ -214,6 +225,13 @@ class Alone:
         """Work on all rows at once."""
         work((slice(0, n_rows),))
         return _NOTHING_LEFT
+
+    def when_idle(
+        self,
+        work: Callable[[], bool],  # noqa: ARG002 (part of the protocol)
+    ) -> AbstractContextManager[None]:
+        """Return a context that does nothing: a single process waits for no messages."""
+        return nullcontext()
 
     def reporting(self) -> AbstractContextManager[None]:
         """Return a context that does nothing."""

@@ -68,6 +68,8 @@ class ProcessGroup:
         Whether a rank has failed, so that no message can be sent any more.
     row_work : RowWork
         What this rank does while it waits for messages.
+    idle_work : callable
+        What it does then if no rows are left; see `Communicator.when_idle`.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class ProcessGroup:
         self._notes: dict[str, float] = {}
         self._enclosed: dict[str, float] = {}
         self.row_work = NO_WORK
+        self.idle_work: Callable[[], bool] = NO_WORK.advance
 
     # Sums
 
@@ -225,6 +228,15 @@ class ProcessGroup:
         finally:
             self.row_work = NO_WORK
 
+    @contextmanager
+    def when_idle(self, work: Callable[[], bool]) -> Iterator[None]:
+        """See `Communicator.when_idle`."""
+        self.idle_work = work
+        try:
+            yield
+        finally:
+            self.idle_work = NO_WORK.advance
+
     def carry(self, send: Any, received: Any) -> Any:
         """Exchange parts that are on the device; see `exchange`.
 
@@ -281,7 +293,7 @@ class ProcessGroup:
 
     def _wait(self, work: Any) -> None:
         """Wait for a message, until it is there, or another rank has failed, or for too long."""
-        while not work.is_completed() and self.row_work.advance():
+        while not work.is_completed() and (self.row_work.advance() or self.idle_work()):
             pass
         end = monotonic() + self.timeout
         while True:

@@ -180,7 +180,7 @@ class Loop:
             self._rest_of_epoch(),
         )
         is_first = True
-        with closing(minibatches):
+        with closing(minibatches), self.communicator.when_idle(self.loader.advance):
             while not self._is_over:
                 tick = perf_counter()
                 minibatch = self._next(minibatches)

@@ -147,7 +147,7 @@ class DeviceLoader(Loader):
         batch.arrival.synchronize()
         return self._checked(batch.rows, int(batch.n_bad) == 0, batch.ids)
 
-    def _prepare(self, ids: Ints, read: PieceReader, in_pieces: bool = False) -> Any:  # noqa: ARG002 (the device converts)
+    def _prepare(self, ids: Ints, read: PieceReader, by_readers: bool = False) -> Any:  # noqa: ARG002 (the device converts)
         X, positions = read(slice(0, len(ids)))
         if not self.source.is_sparse:
             check_view(X, positions, (len(ids), self.source.shape[1]))

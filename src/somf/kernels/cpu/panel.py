@@ -9,6 +9,10 @@ from somf.kernels.cpu.jit import inner
 from somf.typing import Array, Ints
 
 
+ROWS_AT_ONCE = 32
+"""Rows of D and B that are transposed at once: few enough for the smallest cache of a core."""
+
+
 class Pass(NamedTuple):
     """A pass over all atoms, and how the threads of a team share the rows.
 
@@ -68,10 +72,14 @@ def read_panel(work: Pass, first: int, piece: Ints) -> None:
     product = np.empty((n_rows, m), work.D.dtype)
     C_J = np.ascontiguousarray(work.C[first : first + m].T)
     add_product(D_rows, False, C_J, 0.0, product)
-    for row in range(n_rows):
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, n_rows)
         for j in range(m):
-            work.atoms[j, piece[2] + row] = D_rows[row, first + j]
-            work.moved[j, piece[2] + row] = B_rows[row, first + j] - product[row, j]
+            atom = work.atoms[j, piece[2] + start : piece[2] + stop]
+            moved = work.moved[j, piece[2] + start : piece[2] + stop]
+            for n in range(stop - start):
+                atom[n] = D_rows[start + n, first + j]
+                moved[n] = B_rows[start + n, first + j] - product[start + n, j]
     for j in range(m):
         if not work.usable[first + j]:
             work.moved[j, piece[2] : piece[2] + n_rows] = 0
@@ -81,6 +89,9 @@ def read_panel(work: Pass, first: int, piece: Ints) -> None:
 def write_panel(work: Pass, first: int, piece: Ints) -> None:
     """Set D_J to `atoms` transposed on some rows."""
     m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    for row in range(n_rows):
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, n_rows)
         for j in range(m):
-            work.D[piece[0] + row, first + j] = work.atoms[j, piece[2] + row]
+            atom = work.atoms[j, piece[2] + start : piece[2] + stop]
+            for n in range(stop - start):
+                work.D[piece[0] + start + n, first + j] = atom[n]
