@@ -144,6 +144,10 @@ def _load_nothing_ahead(_: Place) -> None:
     Loader.advance = lambda _: False  # type: ignore[method-assign]
 
 
+def _small_row_pieces(_: Place) -> None:
+    row_work.PIECE_ROWS = 4096
+
+
 def _send_sums_whole(_: Place) -> None:
     process_group.DIRECT_BYTES = 10**6
 
@@ -152,6 +156,7 @@ VARIANTS = {
     "as it is": Variant(),
     "load at once": Variant(_load_at_once),
     "nothing loaded ahead": Variant(_load_nothing_ahead),
+    "work in small pieces": Variant(_small_row_pieces),
     "sums sent whole": Variant(_send_sums_whole),
     "pinned": Variant(lambda place: pin(*place)),
     "threads spin": Variant(environment={"OMP_WAIT_POLICY": "active"}),

@@ -164,3 +164,56 @@ def test_a_sample_that_is_not_finite_is_an_error_in_the_place_of_its_minibatch()
             np.testing.assert_array_equal(next(minibatches), rows[10 * n : 10 * n + 10])
         with pytest.raises(NotFiniteError, match="row 321"):
             next(minibatches)
+
+
+class Computed(Source):
+    """Rows that are computed when they are read."""
+
+    is_in_memory, reads_in_parallel = True, True
+
+    def __init__(self, rows):
+        self.X, self.shape, self.dtype, self.n_read = rows, rows.shape, rows.dtype, 0
+
+    def rows(self, ids):
+        self.n_read += len(ids)
+        return self.X[ids]
+
+
+@pytest.fixture
+def one_row_at_once(monkeypatch):
+    monkeypatch.setattr("somf.data.gather.PIECE_BYTES", 1)
+
+
+@pytest.mark.usefixtures("one_row_at_once")
+@pytest.mark.parametrize("n_ahead", [0, 1, 4, 5, 9])
+def test_minibatches_are_the_same_however_much_is_loaded_ahead(n_ahead):
+    source, ids = Computed(X), np.random.default_rng(2).permutation(20).reshape(4, 5)
+    loader = Loader(source, X.dtype, np.arange(6)[::-1].copy())
+    with loader.stream(list(ids)) as minibatches:
+        for number, own in enumerate(ids):
+            np.testing.assert_array_equal(next(minibatches), X[own][:, ::-1])
+            n_read = source.n_read
+            assert sum(loader.advance() for _ in range(n_ahead)) == (
+                min(n_ahead, 5) if number < 3 else 0
+            )
+            assert source.n_read - n_read == (min(n_ahead, 5) if number < 3 else 0)
+    assert source.n_read == 20
+    assert not loader.advance()
+
+
+@pytest.mark.usefixtures("one_row_at_once")
+def test_an_error_while_loading_ahead_is_raised_in_the_place_of_its_minibatch():
+    class Failing(Computed):
+        def rows(self, ids):
+            if 7 in ids:
+                raise OSError("row 7 cannot be read")
+            return super().rows(ids)
+
+    loader = Loader(Failing(X), X.dtype)
+    with loader.stream([np.arange(5), np.arange(5, 10)]) as minibatches:
+        next(minibatches)
+        assert loader.advance()
+        assert loader.advance()
+        assert not loader.advance()
+        with pytest.raises(OSError, match="row 7"):
+            next(minibatches)

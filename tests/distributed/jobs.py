@@ -9,7 +9,8 @@ import numpy as np
 import somf
 from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.solver import Solver
-from somf.data import Loader, Source, loader_for
+from somf.data import Loader, Source, gather, loader_for
+from somf.data import loader as data_loader
 from somf.distributed import row_work
 from somf.distributed.connection import communicator_for
 from somf.distributed.dealing import edges_of
@@ -77,14 +78,15 @@ def fit_offsets(_, settings, X, sample_weight):
 
 def fit_many(rank, cases, size):
     """Fit all cases; return the atoms, and on rank 0 those of `replay`."""
-    before, found = row_work.PIECE_ROWS, []
-    row_work.PIECE_ROWS = 7  # 50 features are several pieces
+    before, found = (row_work.PIECE_ROWS, data_loader.SLAB_BYTES, gather.PIECE_BYTES), []
+    # 50 features are several pieces, and so are the samples of a minibatch.
+    row_work.PIECE_ROWS, data_loader.SLAB_BYTES, gather.PIECE_BYTES = 7, 1, 2000
     for kind, settings, which in cases:
         X = DATA[which](kind)
         components = fit(rank, kind, settings, X)[0]
         expected = replay(kind, settings, X, size).components if rank == 0 else None
         found.append((components, expected))
-    row_work.PIECE_ROWS = before
+    row_work.PIECE_ROWS, data_loader.SLAB_BYTES, gather.PIECE_BYTES = before
     return found
 
 
@@ -268,6 +270,33 @@ def messages(_, kind):
         "tell": ranks.tell({"rank": ranks.rank}),
         "n": (ranks.rank, ranks.size, kind),
     }
+
+
+IDLE_PIECES = 5
+"""Pieces of work of a rank that waits."""
+
+
+def work_while_waiting(rank):
+    """Wait for rank 0, which is late; return how many pieces of work were done meanwhile."""
+    left, n_done = [0] * IDLE_PIECES, 0
+
+    def work():
+        nonlocal n_done
+        if not left:
+            return False
+        left.pop()
+        n_done += 1
+        return True
+
+    communicator = communicator_for("cpu")
+    communicator.any(False)  # all are there
+    if rank == 0:
+        time.sleep(0.5)
+    with communicator.when_idle(work):
+        if rank == 0:
+            left.clear()
+        communicator.any(False)
+    return n_done
 
 
 def bytes_per_step(_, settings, n_features):

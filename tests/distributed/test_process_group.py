@@ -35,3 +35,9 @@ def test_a_step_sends_as_many_bytes_as_the_formula_says(ranks, reduction):
     expected = 8 * (size - 1) * (2 * p / reduction * k / size + sums)
     for steps in sent:
         assert np.median(steps) == pytest.approx(expected, rel=0.02)
+
+
+def test_ranks_work_while_they_wait_for_a_message(ranks):
+    done = ranks.run(jobs.work_while_waiting)
+    assert done[0] == 0  # all others have waited for this one
+    assert all(0 < n <= jobs.IDLE_PIECES for n in done[1:])

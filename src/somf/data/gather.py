@@ -17,7 +17,7 @@ from somf.typing import Array, Ints
 PIECES_PER_THREAD = 4
 """Pieces of a minibatch for every thread that reads."""
 
-PIECE_BYTES = 2**19
+PIECE_BYTES = 2**20
 """Bytes of a piece for every thread, if threads read a piece together.
 
 Where a source copies rows, such as patches, the copies are still in the cache of a core when their

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 from somf.typing import Slices
 
-PIECE_ROWS = 4096
-"""Rows of a piece: some tenths of a millisecond of work, about the latency of a message."""
+PIECE_ROWS = 16384
+"""Rows of a piece: one or two milliseconds of work, since sleeping threads take some tenths of one
+to wake up."""
 
 
 class RowWork:

@@ -3,26 +3,28 @@
 Atoms are projected one after the other, and a projection couples all rows by one number, the
 multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So threads
 share the rows. They read some atoms into a panel, in which each atom is contiguous. Then they are a
-team, which does many short steps: for each atom it finishes the one before, given its θ, sets the
-point to project, and collects what θ depends on.
+team, which does many short steps, one for each atom as a rule. In it, threads finish the atom
+before, given its θ, set the point to project, collect what θ depends on, and prepare the next atom:
+all but the change of the present one is known by then, which is enough to estimate its θ.
 """
 
 import numpy as np
 
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.multiplier import (
-    COUNT,
     ESTIMATE,
     L1,
     L2,
     NO_ROUND,
+    WEIGHT,
     Search,
     collect_near,
     estimate,
     improve_search,
+    mean_estimate,
+    needs_no_search,
     search_near,
-    start_search,
-    sums_above,
+    sum_above,
 )
 from somf.kernels.cpu.panel import Pass, columns_of, read_panel, write_panel
 from somf.kernels.cpu.parallel import in_parallel
@@ -63,15 +65,16 @@ CACHE_LINE = 64
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
 
-POINT, COLLECT, SUM = range(3)
+POINT, SUM = range(2)
 """The kinds of steps."""
 
-KIND, ATOM, BEFORE, RADIUS, CUT, SCALE, THETA = range(7)
-"""What a step is, as numbers: its kind, the atom and its ball, the atom before and its projection,
-and the θ whose sums are wanted."""
+KIND, ATOM, BEFORE, NEXT, NEXT_RADIUS, CUT, SCALE, THETA, RADIUS = range(9)
+"""What a step is, as numbers: its kind; the atom, the one before and the next; the budget of the
+next; the projection of the one before; the θ at which to look for that of the atom; and its budget,
+which only the leader needs: all others are in one cache line."""
 
 NO_ATOM = -1
-"""The atom before the first of a panel."""
+"""The atom before the first of a panel, and the one after the last."""
 
 
 def update_in_any_ball(
@@ -138,8 +141,10 @@ def _update(
 ) -> None:
     """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
     n_threads, columns = len(edges) - 1, columns_of(pieces, edges)
-    near, team = np.empty((n_threads, FEW_ROWS + 1), D.dtype), new_team(n_threads)
-    work = Pass(D, B, C, usable, pieces, edges, columns, mu, positive, atoms, moved, near, team)
+    near, sizes = np.empty((n_threads, FEW_ROWS + 1), D.dtype), np.empty((n_threads, TILE), D.dtype)
+    parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes)
+    team = new_team(n_threads)
+    work = Pass(D, B, C, usable, *parts, mu, positive, *buffers, team)
     k, width = len(C), len(atoms)
     task(team)[BEFORE] = NO_ATOM
     for first in range(0, k, width):
@@ -181,17 +186,14 @@ def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
     team, step, search = work.team, task(work.team), Search(0.0, NO_ROUND, 0, True)
     last, number, share = min(first + len(work.atoms), len(work.C)) - 1, 0, NO_MEMBER
     if member == 0:
-        step[ATOM], step[BEFORE] = first - 1, NO_ATOM
+        step[KIND], step[ATOM], step[BEFORE] = POINT, NO_ATOM, NO_ATOM
+        _choose_next(work, first, last, step, budget)
     while True:
         if member > 0:
             share, number = member, wait_for_step(team, member, number)
             if number == 0:
                 return
         elif share == NO_MEMBER:  # all shares of the step before are done
-            if search.is_over and not _choose_atom(work, last, step, budget):
-                dismiss(team)
-                return
-            step[THETA] = search.theta
             share, number = 0, publish(team)
         _do_share(share, work)
         set_done(team, share, number)
@@ -199,93 +201,155 @@ def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
             share = take_over(team, number)
             if share == NO_MEMBER:
                 search = _next_search(search, work, step)
+                step[THETA] = search.theta
+                if search.is_over and not _go_on(work, last, step, budget):
+                    dismiss(team)
+                    return
 
 
 @inner
 def _next_search(search: Search, work: Pass, step: Array) -> Search:
-    """Begin or go on to search for θ after a step; set the projection when it is found."""
-    of_members, radius, mu, kind = reports(work.team), step[RADIUS], work.mu, step[KIND]
-    step[KIND] = SUM
-    if kind == POINT:
-        search, step[SCALE] = start_search(of_members, radius, mu)
-        n_threads = len(work.near)
-        if work.columns[n_threads] <= FEW_ROWS * n_threads and search.theta > 0:
-            step[KIND] = COLLECT
-    elif kind == COLLECT:
-        search = search_near(search, of_members, work.near, radius, mu)
+    """Begin or go on to search for θ after a step; set the projection when it is found.
+
+    The first step of a panel has no atom, and nothing to search for.
+    """
+    of_members, radius, mu, is_point = (
+        reports(work.team),
+        step[RADIUS],
+        work.mu,
+        step[KIND] == POINT,
+    )
+    if step[ATOM] == NO_ATOM:
+        return Search(0.0, NO_ROUND, 0, True)
+    step[KIND], is_over = SUM, False
+    if is_point:
+        is_over, step[SCALE] = needs_no_search(of_members, radius, mu)
+    if is_over:
+        step[CUT], search = 0.0, Search(0.0, NO_ROUND, 0, True)
+    elif is_point and step[THETA] > 0 and _has_few_rows(work):
+        search = search_near(step[THETA], of_members, work.near, radius, mu)
+    elif is_point and step[THETA] == 0:
+        search = Search(0.0, NO_ROUND, 0, False)
     else:
-        search = improve_search(search, of_members, radius, mu)
-    if kind != POINT:
-        step[SCALE] = 1.0 / (1.0 + 2.0 * search.theta * (1.0 - mu))
-    step[CUT], step[BEFORE] = search.theta * mu, step[ATOM]
+        start = Search(step[THETA], NO_ROUND, 0, False)
+        search = improve_search(start if is_point else search, of_members, radius, mu)
+    if not is_over:
+        step[CUT], step[SCALE] = search.theta * mu, 1.0 / (1.0 + 2.0 * search.theta * (1.0 - mu))
     return search
 
 
 @inner
-def _choose_atom(work: Pass, last: int, step: Array, budget: Array) -> bool:
-    """Go on to the next atom that is updated; return False after the last."""
-    j = int(step[ATOM]) + 1
+def _has_few_rows(work: Pass) -> bool:
+    """Return whether it takes less time to collect entries near θ than to meet again."""
+    n_threads = len(work.near)
+    return bool(work.columns[n_threads] <= FEW_ROWS * n_threads)
+
+
+@inner
+def _go_on(work: Pass, last: int, step: Array, budget: Array) -> bool:
+    """Let the next atom be the present one; return False after the last."""
+    step[KIND], step[BEFORE], step[ATOM] = POINT, step[ATOM], step[NEXT]
+    if step[ATOM] == NO_ATOM:
+        return False
+    step[RADIUS], step[THETA] = step[NEXT_RADIUS], mean_estimate(reports(work.team))
+    _choose_next(work, int(step[ATOM]) + 1, last, step, budget)
+    return True
+
+
+@inner
+def _choose_next(work: Pass, first: int, last: int, step: Array, budget: Array) -> None:
+    """Let the first atom that is updated be the next one."""
+    j = first
     while j <= last and not work.usable[j]:
         j += 1
-    step[KIND], step[ATOM] = POINT, j
+    step[NEXT] = j if j <= last else NO_ATOM
     if j <= last:
-        step[RADIUS] = budget[j]
-    return j <= last
+        step[NEXT_RADIUS] = budget[j]
 
 
 @inner
 def _do_share(t: int, work: Pass) -> None:
     """Do the share of a thread in a step."""
     step, report = task(work.team), reports(work.team)[t]
-    kind, j = int(step[KIND]), int(step[ATOM]) % len(work.atoms)
-    u = work.moved[j, work.columns[t] : work.columns[t + 1]]
-    if kind == POINT:
-        _next_atom(t, work, step, report)
-    elif kind == COLLECT:
-        collect_near(u, step[THETA] * work.mu, report, work.near[t])
-    else:
-        report[COUNT], report[L1], report[L2] = sums_above(u, step[THETA] * work.mu)
-
-
-@inner
-def _next_atom(t: int, work: Pass, step: Array, report: Array) -> None:
-    """Finish the atom before in the panel, if there is one, and set the point to project."""
-    start, stop, width = work.columns[t], work.columns[t + 1], len(work.atoms)
-    j, before = int(step[ATOM]), int(step[BEFORE])
+    start, stop, sizes = work.columns[t], work.columns[t + 1], work.sizes[t]
+    u, cut = work.moved[int(step[ATOM]) % len(work.atoms), start:stop], step[THETA] * work.mu
+    if step[KIND] == SUM:
+        sum_above(u, cut, report)
+        return
     l1, l2 = 0.0, 0.0
     for at in range(start, stop, TILE):
-        end = min(at + TILE, stop)
-        if before != NO_ATOM:
-            n = before % width
-            _finish(work.atoms[n, at:end], work.moved[n, at:end], step[CUT], step[SCALE])
-        norms = _set_point(work, j, at, end)
+        norms = _set_points(
+            work,
+            step,
+            at,
+            min(at + TILE, stop),
+            sizes[: TILE if at == start and work.mu > 0 else 0],
+        )
         l1, l2 = l1 + norms[0], l2 + norms[1]
-    part = work.moved[j % width, start : min(start + TILE, stop)]
-    share = len(part) / work.columns[len(work.columns) - 1]
     report[L1], report[L2] = l1, l2
-    start_at, radius = step[THETA], step[RADIUS] * share
-    report[ESTIMATE], report[COUNT] = estimate(part, radius, work.mu, start_at)
+    if step[ATOM] != NO_ATOM and step[THETA] > 0:
+        if _has_few_rows(work):
+            collect_near(u, cut, report, work.near[t])
+        else:
+            sum_above(u, cut, report)
+    if step[NEXT] != NO_ATOM:
+        n_sizes, n_columns = min(TILE, stop - start), work.columns[len(work.columns) - 1]
+        radius = step[NEXT_RADIUS] * n_sizes / n_columns
+        found = estimate(sizes[:n_sizes], radius, work.mu, step[THETA])
+        report[ESTIMATE], report[WEIGHT] = found
 
 
 @inner
-def _set_point(work: Pass, j: int, start: int, stop: int) -> tuple[float, float]:
-    """Set the row of atom j in `moved` to u = d + (b − D c) / Cⱼⱼ, non-negative if it must be.
+def _set_points(
+    work: Pass, step: Array, start: int, stop: int, sizes: Array
+) -> tuple[float, float]:
+    """Finish the atom before, set the point to project, and prepare that of the next atom.
 
-    This is done from column `start` to `stop`.
+    Parameters
+    ----------
+    work : Pass
+    step : ndarray
+    start, stop : int
+        The columns.
+    sizes : ndarray, overwritten
+        The sizes of the first entries of the next point.
 
     Returns
     -------
     l1, l2 : float
-        Σ|u| and Σu² of these columns.
+        Σ|u| and Σu² of the point.
     """
-    n_row = j % len(work.moved)
-    u, atom = work.moved[n_row, start:stop], work.atoms[n_row, start:stop]
-    _subtract_changes(work, j, start, stop, u)
-    scale = 1 / work.C[j, j]
-    smallest = u.dtype.type(0.0 if work.positive else -np.inf)
-    l1, l2 = u.dtype.type(0), u.dtype.type(0)
+    width, norms = len(work.atoms), (0.0, 0.0)
+    j, before, following = int(step[ATOM]), int(step[BEFORE]), int(step[NEXT])
+    if j != NO_ATOM:
+        u = change = work.moved[j % width, start:stop]
+        c = work.C.dtype.type(0)
+        if before != NO_ATOM:
+            change, c = work.moved[before % width, start:stop], work.C[j, before]
+            _finish(work.atoms[before % width, start:stop], change, step[CUT], step[SCALE])
+        atom = work.atoms[j % width, start:stop]
+        norms = _complete(u, atom, change, c, work.C[j, j], work.positive)
+    if following != NO_ATOM:
+        n_known = j % width if j != NO_ATOM else 0
+        _prepare(work, following, n_known, start, stop, sizes)
+    return norms
+
+
+@inner
+def _complete(
+    u: Array, atom: Array, change: Array, c: float, curvature: float, positive: bool
+) -> tuple[float, float]:
+    """Set u to the point to project, d + (u − c change) / Cⱼⱼ, non-negative if it must be.
+
+    Returns
+    -------
+    l1, l2 : float
+        Σ|u| and Σu².
+    """
+    smallest = u.dtype.type(0.0 if positive else -np.inf)
+    scale, l1, l2 = 1 / curvature, u.dtype.type(0), u.dtype.type(0)
     for n in range(len(u)):
-        entry = max(atom[n] + u[n] * scale, smallest)
+        entry = max(atom[n] + (u[n] - c * change[n]) * scale, smallest)
         u[n] = entry
         l1 += abs(entry)
         l2 += entry * entry
@@ -293,13 +357,24 @@ def _set_point(work: Pass, j: int, start: int, stop: int) -> tuple[float, float]
 
 
 @inner
-def _subtract_changes(work: Pass, j: int, start: int, stop: int, u: Array) -> None:
-    """Subtract Σ Cᵢⱼ times the change of atom i over the atoms i before j in the panel.
+def _prepare(work: Pass, j: int, n_known: int, start: int, stop: int, sizes: Array) -> None:
+    """Subtract from the row of an atom in `moved` the changes of the first atoms of the panel."""
+    n_row, scale = j % len(work.atoms), 1 / work.C[j, j]
+    u, atom = work.moved[n_row, start:stop], work.atoms[n_row, start:stop]
+    _subtract_changes(work, j, n_known, start, stop, u)
+    for n in range(min(len(u), len(sizes))):
+        entry = atom[n] + u[n] * scale
+        sizes[n] = max(entry, 0) if work.positive else abs(entry)
+
+
+@inner
+def _subtract_changes(work: Pass, j: int, n: int, start: int, stop: int, u: Array) -> None:
+    """Subtract Σ Cᵢⱼ times the change of atom i over the first n atoms of the panel.
 
     Four of them are subtracted at once, so that u is read and written less often.
     """
-    n, moved, i = j % len(work.moved), work.moved, 0
-    c = work.C[j, j - n : j]
+    moved, i, first = work.moved, 0, j - j % len(work.moved)
+    c = work.C[j, first : first + n]
     while i + 3 < n:
         c_0, c_1, c_2, c_3 = c[i], c[i + 1], c[i + 2], c[i + 3]
         row_0, row_1 = moved[i, start:stop], moved[i + 1, start:stop]

@@ -1,9 +1,9 @@
 """The multiplier θ of a projection onto a ball, with the point divided among threads.
 
-Each thread first estimates θ from its part of the point. The mean of these is off by less than a
-per cent if parts are alike. So threads then collect the few entries near it, and one thread finds θ
-among these alone. If θ is not there, or parts are so long that it takes less time to sum up all
-entries, a Newton method goes on with sums over all parts.
+Each thread first estimates θ from its part of a point that is nearly the one to project. Once that
+is known, threads collect the few entries near the mean of these, and one thread finds θ among these
+alone. If θ is not there, or parts are so long that it takes less time to sum up all entries, a
+Newton method goes on with sums over all parts.
 """
 
 import math
@@ -14,12 +14,14 @@ import numpy as np
 from somf.kernels.cpu.jit import inner
 from somf.typing import Array
 
-L1, L2, COUNT, ESTIMATE, NEAR = range(5)
-"""What a thread reports of its part of the point: Σ|u|, Σu² and the count of entries above a size,
-an estimate of θ, and how many entries are near it."""
+L1, L2, COUNT, L1_ABOVE, L2_ABOVE, N_NEAR, ESTIMATE, WEIGHT = range(8)
+"""What a thread reports of its part of the point: Σ|u| and Σu²; the count, Σ|u| and Σu² of entries
+above a size, and how many entries are near it; an estimate of θ for the next point, and its weight.
+"""
 
-WINDOW = 0.02
-"""Entries are near an estimate of θμ if they differ by less than this, relative to it."""
+BELOW, ABOVE = 0.005, 0.03
+"""Entries are near an estimate of θμ if they are less than so much below or above it, relative to
+it. Estimates of parts are rather too small: see `mean_estimate`."""
 
 PRECISION = 0.005
 """Where an estimate of θ stops, relative to it: parts differ by more."""
@@ -78,32 +80,30 @@ def estimate(u: Array, radius: float, mu: float, guess: float) -> tuple[float, i
 
 
 @inner
-def start_search(reports: Array, radius: float, mu: float) -> tuple[Search, float]:
-    """Begin the search for θ, from Σ|u|, Σu² and an estimate of θ of all parts.
+def mean_estimate(reports: Array) -> float:
+    """Return the θ at which all parts together have their radius, as far as their estimates tell.
 
-    Parts with many entries above θ know it best.
-
-    Returns
-    -------
-    search : Search
-        Over if the point is inside of the ball, or if the ball is an ℓ2 ball.
-    scale : float
-        The factor of all entries, if it is over.
+    That is where the tangents of their constraints add up to zero. Constraints are convex in θ, so
+    that it is not above θ.
     """
-    l1, l2, theta, count = 0.0, 0.0, 0.0, 0.0
+    theta, weight = 0.0, _total(reports, WEIGHT)
     for t in range(len(reports)):
-        l1 += reports[t, L1]
-        l2 += reports[t, L2]
-        theta += reports[t, COUNT] * reports[t, ESTIMATE]
-        count += reports[t, COUNT]
-    scale = 1.0
+        theta += reports[t, WEIGHT] * reports[t, ESTIMATE]
+    return 0.0 if weight == 0 else theta / weight
+
+
+@inner
+def needs_no_search(reports: Array, radius: float, mu: float) -> tuple[bool, float]:
+    """Return whether Σ|u| and Σu² tell the projection, and then the factor of all entries.
+
+    They do if the point is inside of the ball, or if the ball is an ℓ2 ball.
+    """
+    l1, l2 = _total(reports, L1), _total(reports, L2)
     if radius <= 0.0:
-        scale = 0.0
-    elif mu == 0.0 and l2 > radius:
-        scale = math.sqrt(radius / l2)
-    is_over = radius <= 0.0 or mu == 0.0 or mu * l1 + (1.0 - mu) * l2 <= radius
-    guess = 0.0 if is_over or count == 0 else theta / count
-    return Search(guess, NO_ROUND, 0, is_over), scale
+        return True, 0.0
+    if mu == 0.0:
+        return True, math.sqrt(radius / l2) if l2 > radius else 1.0
+    return mu * l1 + (1.0 - mu) * l2 <= radius, 1.0
 
 
 @inner
@@ -119,29 +119,35 @@ def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
     near : ndarray of shape (q + 1,), overwritten
         The sizes of the entries.
     """
-    least, most = u.dtype.type((1 - WINDOW) * cut), u.dtype.type((1 + WINDOW) * cut)
-    count, l1, l2 = sums_above(u, most)
+    least, most = u.dtype.type((1 - BELOW) * cut), u.dtype.type((1 + ABOVE) * cut)
+    sum_above(u, most, report)
     n_near = 0
     for n in range(len(u)):
         size = abs(u[n])
         near[n_near] = size
         n_near += (size > least) & (size <= most)
-    report[COUNT], report[L1], report[L2], report[NEAR] = count, l1, l2, n_near
+    report[N_NEAR] = n_near
 
 
 @inner
-def search_near(search: Search, reports: Array, near: Array, radius: float, mu: float) -> Search:
+def sum_above(u: Array, cut: float, report: Array) -> None:
+    """Report count, Σ|u| and Σu² of the entries of a part above a size."""
+    report[COUNT], report[L1_ABOVE], report[L2_ABOVE] = sums_above(u, cut)
+
+
+@inner
+def search_near(guess: float, reports: Array, near: Array, radius: float, mu: float) -> Search:
     """Find θ among the entries that threads have collected, or note that it is not there."""
-    guess, n_near = search.theta, 0
+    n_near = 0
     for t in range(len(reports)):
-        size = int(reports[t, NEAR])
+        size = int(reports[t, N_NEAR])
         if n_near + size > near.shape[1]:
-            return search
+            return Search(guess, NO_ROUND, 0, False)
         for n in range(size):
             near[0, n_near + n] = near[t, n]
         n_near += size
-    count, l1, l2 = _total(reports, COUNT), _total(reports, L1), _total(reports, L2)
-    theta, n_above = (1 - WINDOW) * guess, NO_ROUND
+    count, l1, l2 = _total(reports, COUNT), _total(reports, L1_ABOVE), _total(reports, L2_ABOVE)
+    theta, n_above = (1 - BELOW) * guess, NO_ROUND
     while True:
         n, l1_near, l2_near = sums_above(near[0, :n_near], theta * mu)
         if count + n == 0:  # the estimate was too large
@@ -149,7 +155,7 @@ def search_near(search: Search, reports: Array, near: Array, radius: float, mu: 
         if n >= n_above and n_above != NO_ROUND:  # rounding may let an entry come back
             return Search(theta, count + n, 0, True)
         n_above, theta = n, _next_multiplier(l1 + l1_near, l2 + l2_near, count + n, radius, mu)
-        if abs(theta - guess) > WINDOW * guess:
+        if not (1 - BELOW) * guess <= theta <= (1 + ABOVE) * guess:
             return Search(theta, NO_ROUND, 0, False)
 
 
@@ -168,7 +174,9 @@ def improve_search(search: Search, reports: Array, radius: float, mu: float) -> 
     is_rounding = (count > search.n_above and n_rounds > 2) or n_rounds > MOST_ROUNDS
     if count == 0 or is_same or is_rounding:
         return Search(search.theta, count, n_rounds, True)
-    theta = _next_multiplier(_total(reports, L1), _total(reports, L2), count, radius, mu)
+    theta = _next_multiplier(
+        _total(reports, L1_ABOVE), _total(reports, L2_ABOVE), count, radius, mu
+    )
     return Search(theta, count, n_rounds, False)
 
 

@@ -8,7 +8,6 @@ from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import inner
 from somf.typing import Array, Ints
 
-
 ROWS_AT_ONCE = 32
 """Rows of D and B that are transposed at once: few enough for the smallest cache of a core."""
 
@@ -35,6 +34,8 @@ class Pass(NamedTuple):
         atom minus the old one after it. Zero for atoms that stay.
     near : ndarray of shape (n_threads, n)
         Room for the entries of the point near an estimate of θ, of every thread.
+    sizes : ndarray of shape (n_threads, n)
+        Room for the sizes of some entries of the next point.
     team : ndarray
     """
 
@@ -50,6 +51,7 @@ class Pass(NamedTuple):
     atoms: Array
     moved: Array
     near: Array
+    sizes: Array
     team: Array
 
 
