@@ -2,10 +2,11 @@
 
 Atoms are projected one after the other, and a projection couples all rows by one number, the
 multiplier θ (see `AtomBall.project`). Everything else concerns each row on its own. So threads
-share the rows. They read some atoms into a panel, in which each atom is contiguous. Then they are a
-team, which does many short steps, one for each atom as a rule. In it, threads finish the atom
-before, given its θ, set the point to project, collect what θ depends on, and prepare the next atom:
-all but the change of the present one is known by then, which is enough to estimate its θ.
+share the rows, and are a team, which does many short steps. In the first, they read some atoms into
+a panel, in which each atom is contiguous. Then there is one step for each atom as a rule. In it,
+threads finish the atom before, given its θ, set the point to project, collect what θ depends on,
+and prepare the next atom: all but the change of the present one is known by then, which is enough
+to estimate its θ.
 """
 
 import numpy as np
@@ -18,15 +19,14 @@ from somf.kernels.cpu.multiplier import (
     NO_ROUND,
     WEIGHT,
     Search,
-    collect_near,
     estimate,
     improve_search,
+    look_at,
     mean_estimate,
     needs_no_search,
     search_near,
-    sum_above,
 )
-from somf.kernels.cpu.panel import Pass, columns_of, read_panel, write_panel
+from somf.kernels.cpu.panel import Pass, change_panel, columns_of
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
@@ -36,7 +36,6 @@ from somf.kernels.cpu.team import (
     new_team,
     publish,
     reports,
-    reset,
     set_done,
     take_over,
     task,
@@ -65,13 +64,14 @@ CACHE_LINE = 64
 TILE = 1024
 """Features for which an atom is updated at once: few enough for the smallest cache of a core."""
 
-POINT, SUM = range(2)
+PANEL, POINT, SUM = range(3)
 """The kinds of steps."""
 
-KIND, ATOM, BEFORE, NEXT, NEXT_RADIUS, CUT, SCALE, THETA, RADIUS = range(9)
+KIND, ATOM, BEFORE, NEXT, NEXT_RADIUS, CUT, SCALE, THETA, RADIUS, FIRST = range(10)
 """What a step is, as numbers: its kind; the atom, the one before and the next; the budget of the
-next; the projection of the one before; the θ at which to look for that of the atom; and its budget,
-which only the leader needs: all others are in one cache line."""
+next; the projection of the one before; and the θ at which to look for that of the atom. All of
+these are in one cache line. The budget of the atom and the first atom of its panel are not: atoms
+need them rarely."""
 
 NO_ATOM = -1
 """The atom before the first of a panel, and the one after the last."""
@@ -145,49 +145,19 @@ def _update(
     parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes)
     team = new_team(n_threads)
     work = Pass(D, B, C, usable, *parts, mu, positive, *buffers, team)
-    k, width = len(C), len(atoms)
-    task(team)[BEFORE] = NO_ATOM
-    for first in range(0, k, width):
-        in_parallel(_change_panel, launcher, n_threads, work, first - width, first)
-        reset(team)
-        in_parallel(_take_part, launcher, n_threads, work, first, budget)
-    in_parallel(_change_panel, launcher, n_threads, work, k - 1 - (k - 1) % width, k)
+    in_parallel(_take_part, launcher, n_threads, work, budget)
 
 
 @inner
-def _change_panel(t: int, work: Pass, old: int, new: int) -> None:
-    """Finish the last atom of a panel, write the panel, and read the next, on a thread's rows.
-
-    Parameters
-    ----------
-    t : int
-    work : Pass
-    old, new : int
-        The first atoms of both panels; below 0 or beyond the last atom if there is no such panel.
-    """
-    step, start, stop = task(work.team), work.columns[t], work.columns[t + 1]
-    if step[BEFORE] != NO_ATOM:
-        n = int(step[BEFORE]) % len(work.atoms)
-        atom, moved = work.atoms[n, start:stop], work.moved[n, start:stop]
-        _finish(atom, moved, step[CUT], step[SCALE])
-    for n in range(work.edges[t], work.edges[t + 1]):
-        if old >= 0:
-            write_panel(work, old, work.pieces[n])
-        if new < len(work.C):
-            read_panel(work, new, work.pieces[n])
-
-
-@inner
-def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
-    """Update the atoms of a panel, as the leader of a team or as one that follows.
+def _take_part(member: int, work: Pass, budget: Array) -> None:
+    """Update all atoms, as the leader of a team or as one that follows.
 
     Both do shares in the same place, since each copy of that code has to be compiled.
     """
     team, step, search = work.team, task(work.team), Search(0.0, NO_ROUND, 0, True)
-    last, number, share = min(first + len(work.atoms), len(work.C)) - 1, 0, NO_MEMBER
+    number, share = 0, NO_MEMBER
     if member == 0:
-        step[KIND], step[ATOM], step[BEFORE] = POINT, NO_ATOM, NO_ATOM
-        _choose_next(work, first, last, step, budget)
+        step[KIND], step[FIRST], step[BEFORE] = PANEL, 0, NO_ATOM
     while True:
         if member > 0:
             share, number = member, wait_for_step(team, member, number)
@@ -195,16 +165,25 @@ def _take_part(member: int, work: Pass, first: int, budget: Array) -> None:
                 return
         elif share == NO_MEMBER:  # all shares of the step before are done
             share, number = 0, publish(team)
-        _do_share(share, work)
+        if step[KIND] == PANEL:
+            _finish_last(share, work)
+            change_panel(share, work, int(step[FIRST]))
+        else:
+            _do_share(share, work)
         set_done(team, share, number)
         if member == 0:
             share = take_over(team, number)
-            if share == NO_MEMBER:
-                search = _next_search(search, work, step)
-                step[THETA] = search.theta
-                if search.is_over and not _go_on(work, last, step, budget):
+            if share == NO_MEMBER and step[KIND] == PANEL:
+                if step[FIRST] >= len(work.C):
                     dismiss(team)
                     return
+                step[KIND], step[ATOM], step[BEFORE] = POINT, NO_ATOM, NO_ATOM
+                _choose_next(work, int(step[FIRST]), step, budget)
+            elif share == NO_MEMBER:
+                search = _next_search(search, work, step)
+                step[THETA] = search.theta
+                if search.is_over:
+                    _go_on(work, step, budget)
 
 
 @inner
@@ -246,24 +225,24 @@ def _has_few_rows(work: Pass) -> bool:
 
 
 @inner
-def _go_on(work: Pass, last: int, step: Array, budget: Array) -> bool:
-    """Let the next atom be the present one; return False after the last."""
+def _go_on(work: Pass, step: Array, budget: Array) -> None:
+    """Let the next atom be the present one, or change the panel after its last."""
     step[KIND], step[BEFORE], step[ATOM] = POINT, step[ATOM], step[NEXT]
     if step[ATOM] == NO_ATOM:
-        return False
+        step[KIND], step[FIRST] = PANEL, step[FIRST] + len(work.atoms)
+        return
     step[RADIUS], step[THETA] = step[NEXT_RADIUS], mean_estimate(reports(work.team))
-    _choose_next(work, int(step[ATOM]) + 1, last, step, budget)
-    return True
+    _choose_next(work, int(step[ATOM]) + 1, step, budget)
 
 
 @inner
-def _choose_next(work: Pass, first: int, last: int, step: Array, budget: Array) -> None:
-    """Let the first atom that is updated be the next one."""
-    j = first
-    while j <= last and not work.usable[j]:
+def _choose_next(work: Pass, start: int, step: Array, budget: Array) -> None:
+    """Let the first atom of the panel from `start` on that is updated be the next one."""
+    j, stop = start, min(int(step[FIRST]) + len(work.atoms), len(work.C))
+    while j < stop and not work.usable[j]:
         j += 1
-    step[NEXT] = j if j <= last else NO_ATOM
-    if j <= last:
+    step[NEXT] = j if j < stop else NO_ATOM
+    if j < stop:
         step[NEXT_RADIUS] = budget[j]
 
 
@@ -272,27 +251,18 @@ def _do_share(t: int, work: Pass) -> None:
     """Do the share of a thread in a step."""
     step, report = task(work.team), reports(work.team)[t]
     start, stop, sizes = work.columns[t], work.columns[t + 1], work.sizes[t]
-    u, cut = work.moved[int(step[ATOM]) % len(work.atoms), start:stop], step[THETA] * work.mu
-    if step[KIND] == SUM:
-        sum_above(u, cut, report)
-        return
-    l1, l2 = 0.0, 0.0
-    for at in range(start, stop, TILE):
-        norms = _set_points(
-            work,
-            step,
-            at,
-            min(at + TILE, stop),
-            sizes[: TILE if at == start and work.mu > 0 else 0],
-        )
-        l1, l2 = l1 + norms[0], l2 + norms[1]
-    report[L1], report[L2] = l1, l2
-    if step[ATOM] != NO_ATOM and step[THETA] > 0:
-        if _has_few_rows(work):
-            collect_near(u, cut, report, work.near[t])
-        else:
-            sum_above(u, cut, report)
-    if step[NEXT] != NO_ATOM:
+    if step[KIND] == POINT:
+        l1, l2 = 0.0, 0.0
+        for at in range(start, stop, TILE):
+            n_sizes = TILE if at == start and work.mu > 0 else 0
+            norms = _set_points(work, step, at, min(at + TILE, stop), sizes[:n_sizes])
+            l1, l2 = l1 + norms[0], l2 + norms[1]
+        report[L1], report[L2] = l1, l2
+    if step[ATOM] != NO_ATOM and (step[KIND] == SUM or step[THETA] > 0):
+        u, cut = work.moved[int(step[ATOM]) % len(work.atoms), start:stop], step[THETA] * work.mu
+        collects = step[KIND] == POINT and _has_few_rows(work)
+        look_at(u, cut, report, work.near[t] if collects else work.near[t, :0])
+    if step[KIND] == POINT and step[NEXT] != NO_ATOM:
         n_sizes, n_columns = min(TILE, stop - start), work.columns[len(work.columns) - 1]
         radius = step[NEXT_RADIUS] * n_sizes / n_columns
         found = estimate(sizes[:n_sizes], radius, work.mu, step[THETA])
@@ -387,6 +357,15 @@ def _subtract_changes(work: Pass, j: int, n: int, start: int, stop: int, u: Arra
         for m in range(len(u)):
             u[m] -= c_0 * row_0[m]
         i += 1
+
+
+@inner
+def _finish_last(t: int, work: Pass) -> None:
+    """Finish the last atom of a panel, on the rows of a thread."""
+    step, start, stop = task(work.team), work.columns[t], work.columns[t + 1]
+    if step[BEFORE] != NO_ATOM:
+        n = int(step[BEFORE]) % len(work.atoms)
+        _finish(work.atoms[n, start:stop], work.moved[n, start:stop], step[CUT], step[SCALE])
 
 
 @inner

@@ -67,7 +67,7 @@ def add_product(A: Array, transpose_A: bool, B: Array, beta: float, C: Array) ->
         The entries of a row follow one another in all three arrays; rows may be apart.
     """
     size = (C.shape[0], C.shape[1], len(B))
-    _multiply(_one(A, B, C), _place(A), transpose_A, _place(B), beta, _place(C), size)
+    _multiply(one_of(A, B, C), place_of(A), transpose_A, place_of(B), beta, place_of(C), size)
 
 
 @inner
@@ -84,20 +84,20 @@ def add_gram(A: Array, beta: float, C: Array) -> None:
     if not HAS_SMALL_KERNELS:
         _syrk(A, beta, C)
         return
-    one, m = _one(A, A, C), len(C)
-    (at_A, row_A), (at_C, row_C) = _place(A), _place(C)
+    one, m = one_of(A, A, C), len(C)
+    (at_A, row_A), (at_C, row_C) = place_of(A), place_of(C)
     for i in range(0, m, GRAM_ROWS):
         columns = (at_A + i * A.itemsize, row_A)
         rows = (at_C + i * (row_C + 1) * C.itemsize, row_C)
         _multiply(one, columns, True, columns, beta, rows, (min(GRAM_ROWS, m - i), m - i, len(A)))
 
 
-def _one(A: Array, B: Array, C: Array) -> float:
+def one_of(A: Array, B: Array, C: Array) -> float:
     """Return 1 as a number of the type of matrices, which must have the same."""
     raise NotImplementedError("only compiled functions can call this")  # the overload is called
 
 
-@overload(_one)
+@overload(one_of)
 def _one_of_type(A: Any, B: Any, C: Any) -> Any:
     if not A.dtype == B.dtype == C.dtype:
         raise TypingError(f"factors and product must have one type, got {A}, {B} and {C}")
@@ -109,7 +109,7 @@ def _one_of_type(A: Any, B: Any, C: Any) -> Any:
 
 
 @inner
-def _place(A: Array) -> Place:
+def place_of(A: Array) -> Place:
     """Return the address of a matrix, and the distance of its rows, in entries.
 
     The distance between rows may be anything if there is a single one.

@@ -61,6 +61,15 @@ def inner(function: Function) -> Function:
     return jit(function, no_cpython_wrapper=True, forceinline=True)
 
 
+def separate(function: Function) -> Function:
+    """Compile a function that only compiled functions call, and that adds up no numbers itself.
+
+    It is not inlined. What is inlined is optimised again with every function around it, which takes
+    seconds for long functions.
+    """
+    return jit(function, no_cpython_wrapper=True)
+
+
 @cache
 def _log_missing_cache() -> None:
     logger.warning(

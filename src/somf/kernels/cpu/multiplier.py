@@ -65,16 +65,17 @@ def estimate(u: Array, radius: float, mu: float, guess: float) -> tuple[float, i
     """
     if mu == 0.0 or radius <= 0.0:
         return 0.0, 0
-    count, theta = len(u) + 1, 0.0
-    if guess > 0.0:
-        n_above, l1, l2 = sums_above(u, guess * mu)
-        if n_above > 0:
-            theta = _next_multiplier(l1, l2, n_above, radius, mu)
+    theta, n_before, is_guess = guess, len(u) + 1, guess > 0.0
     while True:
-        before, (count, l1, l2) = count, sums_above(u, theta * mu)
-        if count == 0 or count >= before:  # rounding may let an entry come back
+        count, l1, l2 = sums_above(u, theta * mu)
+        if is_guess:
+            is_guess, theta = False, 0.0
+            if count > 0:
+                theta = _next_multiplier(l1, l2, count, radius, mu)
+            continue
+        if count == 0 or count >= n_before:  # rounding may let an entry come back
             return theta, count
-        last, theta = theta, _next_multiplier(l1, l2, count, radius, mu)
+        n_before, last, theta = count, theta, _next_multiplier(l1, l2, count, radius, mu)
         if theta - last < PRECISION * theta:
             return theta, count
 
@@ -107,8 +108,8 @@ def needs_no_search(reports: Array, radius: float, mu: float) -> tuple[bool, flo
 
 
 @inner
-def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
-    """Collect the entries of a part near a size, and sum up those that are larger.
+def look_at(u: Array, cut: float, report: Array, near: Array) -> None:
+    """Sum up the entries of a part above a size, and collect those near it, if there is room.
 
     Parameters
     ----------
@@ -116,23 +117,18 @@ def collect_near(u: Array, cut: float, report: Array, near: Array) -> None:
     cut : float
         θμ for an estimate of θ.
     report : ndarray, overwritten
-    near : ndarray of shape (q + 1,), overwritten
-        The sizes of the entries.
+    near : ndarray of shape (q + 1,) or (0,), overwritten
+        The sizes of entries near `cut`, which are then not summed up.
     """
-    least, most = u.dtype.type((1 - BELOW) * cut), u.dtype.type((1 + ABOVE) * cut)
-    sum_above(u, most, report)
-    n_near = 0
-    for n in range(len(u)):
-        size = abs(u[n])
-        near[n_near] = size
-        n_near += (size > least) & (size <= most)
+    least, most, n_near = u.dtype.type((1 - BELOW) * cut), u.dtype.type(cut), 0
+    if len(near) > 0:
+        most = u.dtype.type((1 + ABOVE) * cut)
+        for n in range(len(u)):
+            size = abs(u[n])
+            near[n_near] = size
+            n_near += (size > least) & (size <= most)
     report[N_NEAR] = n_near
-
-
-@inner
-def sum_above(u: Array, cut: float, report: Array) -> None:
-    """Report count, Σ|u| and Σu² of the entries of a part above a size."""
-    report[COUNT], report[L1_ABOVE], report[L2_ABOVE] = sums_above(u, cut)
+    report[COUNT], report[L1_ABOVE], report[L2_ABOVE] = sums_above(u, most)
 
 
 @inner

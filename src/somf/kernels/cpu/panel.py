@@ -6,10 +6,11 @@ import numpy as np
 
 from somf.kernels.cpu.blas import add_product
 from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.transpose import transpose
 from somf.typing import Array, Ints
 
-ROWS_AT_ONCE = 32
-"""Rows of D and B that are transposed at once: few enough for the smallest cache of a core."""
+ROWS_AT_ONCE = 512
+"""Rows of a panel that are read at once: few enough for the cache of a core."""
 
 
 class Pass(NamedTuple):
@@ -67,33 +68,37 @@ def columns_of(pieces: Ints, edges: Ints) -> Ints:
 
 
 @inner
-def read_panel(work: Pass, first: int, piece: Ints) -> None:
-    """Set some columns of `atoms` to D_Jᵀ and of `moved` to (B_J − D C_J)ᵀ."""
-    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    D_rows, B_rows = work.D[piece[0] : piece[1]], work.B[piece[0] : piece[1]]
-    product = np.empty((n_rows, m), work.D.dtype)
-    C_J = np.ascontiguousarray(work.C[first : first + m].T)
-    add_product(D_rows, False, C_J, 0.0, product)
-    for start in range(0, n_rows, ROWS_AT_ONCE):
-        stop = min(start + ROWS_AT_ONCE, n_rows)
-        for j in range(m):
-            atom = work.atoms[j, piece[2] + start : piece[2] + stop]
-            moved = work.moved[j, piece[2] + start : piece[2] + stop]
-            for n in range(stop - start):
-                atom[n] = D_rows[start + n, first + j]
-                moved[n] = B_rows[start + n, first + j] - product[start + n, j]
-    for j in range(m):
-        if not work.usable[first + j]:
-            work.moved[j, piece[2] : piece[2] + n_rows] = 0
+def change_panel(t: int, work: Pass, first: int) -> None:
+    """Write a panel, and read the next, on the rows of a thread.
 
+    That sets D_J to `atoms` transposed, then some columns of `atoms` to D_Jᵀ and of `moved` to
+    (B_J − D C_J)ᵀ for the next atoms J.
 
-@inner
-def write_panel(work: Pass, first: int, piece: Ints) -> None:
-    """Set D_J to `atoms` transposed on some rows."""
-    m, n_rows = min(len(work.atoms), len(work.C) - first), piece[1] - piece[0]
-    for start in range(0, n_rows, ROWS_AT_ONCE):
-        stop = min(start + ROWS_AT_ONCE, n_rows)
-        for j in range(m):
-            atom = work.atoms[j, piece[2] + start : piece[2] + stop]
-            for n in range(stop - start):
-                work.D[piece[0] + start + n, first + j] = atom[n]
+    Parameters
+    ----------
+    t : int
+    work : Pass
+    first : int
+        The first atom of the next panel; beyond the last atom if there is none.
+    """
+    width, k = len(work.atoms), len(work.C)
+    old, m = min(width, k - (first - width)), max(min(width, k - first), 0)
+    C_J = work.C[first : first + m].T.copy()
+    product = np.empty((ROWS_AT_ONCE, m), work.D.dtype)
+    transposed = np.empty((m, ROWS_AT_ONCE), work.D.dtype)
+    for n in range(work.edges[t], work.edges[t + 1]):
+        piece = work.pieces[n]
+        for row in range(piece[0], piece[1], ROWS_AT_ONCE):
+            count, column = min(ROWS_AT_ONCE, piece[1] - row), piece[2] + row - piece[0]
+            if first > 0:
+                transpose(work.atoms, (0, column), work.D, (row, first - width), (old, count))
+            if m == 0:
+                continue
+            transpose(work.D, (row, first), work.atoms, (0, column), (count, m))
+            transpose(work.B, (row, first), work.moved, (0, column), (count, m))
+            add_product(work.D[row : row + count], False, C_J, 0.0, product[:count])
+            transpose(product, (0, 0), transposed, (0, 0), (count, m))
+            for j in range(m):
+                moved, is_usable = work.moved[j, column : column + count], work.usable[first + j]
+                for i in range(count):
+                    moved[i] = moved[i] - transposed[j, i] if is_usable else 0

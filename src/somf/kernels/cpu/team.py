@@ -128,14 +128,6 @@ def new_team(size: int) -> Array:
 
 
 @inner
-def reset(team: Array) -> None:
-    """Let the same threads be a team once more."""
-    for member in range(len(team) // 2):
-        for n in range(LINE):
-            team[member, n] = 0.0
-
-
-@inner
 def _word(team: Array, member: int, n: int) -> int:
     """Return the address of a word."""
     return team.ctypes.data + BYTES * (LINE * member + n)
