@@ -11,7 +11,7 @@ to estimate its θ.
 
 import numpy as np
 
-from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.jit import body, inner
 from somf.kernels.cpu.multiplier import (
     ESTIMATE,
     L1,
@@ -148,7 +148,7 @@ def _update(
     in_parallel(_take_part, launcher, n_threads, work, budget)
 
 
-@inner
+@body
 def _take_part(member: int, work: Pass, budget: Array) -> None:
     """Update all atoms, as the leader of a team or as one that follows.
 
@@ -186,7 +186,7 @@ def _take_part(member: int, work: Pass, budget: Array) -> None:
                     _go_on(work, step, budget)
 
 
-@inner
+@body
 def _next_search(search: Search, work: Pass, step: Array) -> Search:
     """Begin or go on to search for θ after a step; set the projection when it is found.
 
@@ -224,7 +224,7 @@ def _has_few_rows(work: Pass) -> bool:
     return bool(work.columns[n_threads] <= FEW_ROWS * n_threads)
 
 
-@inner
+@body
 def _go_on(work: Pass, step: Array, budget: Array) -> None:
     """Let the next atom be the present one, or change the panel after its last."""
     step[KIND], step[BEFORE], step[ATOM] = POINT, step[ATOM], step[NEXT]
@@ -246,7 +246,7 @@ def _choose_next(work: Pass, start: int, step: Array, budget: Array) -> None:
         step[NEXT_RADIUS] = budget[j]
 
 
-@inner
+@body
 def _do_share(t: int, work: Pass) -> None:
     """Do the share of a thread in a step."""
     step, report = task(work.team), reports(work.team)[t]
@@ -269,7 +269,7 @@ def _do_share(t: int, work: Pass) -> None:
         report[ESTIMATE], report[WEIGHT] = found
 
 
-@inner
+@body
 def _set_points(
     work: Pass, step: Array, start: int, stop: int, sizes: Array
 ) -> tuple[float, float]:

@@ -8,6 +8,9 @@ from typing import Any, TypeVar
 
 from numba import njit
 from numba.core import event
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import AnalysisPass, register_pass
+from numba.core.typed_passes import AnnotateTypes
 
 logger = logging.getLogger("somf")
 
@@ -24,6 +27,37 @@ ONLY_PRANGE = dict.fromkeys(
 """What Numba makes parallel: loops over `prange`, and no array expression by its own choice."""
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _Unoptimised(AnalysisPass):
+    """Lets LLVM leave a function as it is until it is inlined.
+
+    There is no public option for it. With a version of Numba whose libraries are optimised in
+    another way, functions are optimised as usual.
+    """
+
+    _name = "somf_unoptimised"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Give the function a library that is not optimised."""
+        state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        state.library._optimize_final_module = lambda: None
+        return False
+
+
+class _InnerCompiler(CompilerBase):
+    """Numba's compiler without the optimisation of a function on its own."""
+
+    def define_pipelines(self) -> list[Any]:
+        """Return the passes."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_Unoptimised, AnnotateTypes)
+        passes.finalize()
+        return [passes]
+
+
 def jit(function: Function, **options: Any) -> Function:
     """Compile a function that releases the GIL and may reorder floating-point sums.
 
@@ -36,6 +70,7 @@ def jit(function: Function, **options: Any) -> Function:
     **options : object
         For `numba.njit`.
     """
+    is_cached = options.pop("cache", True)
     options = {
         "nogil": True,
         "fastmath": FASTMATH,
@@ -43,7 +78,7 @@ def jit(function: Function, **options: Any) -> Function:
         "no_cfunc_wrapper": True,
     } | options
     try:
-        compiled: Function = njit(cache=True, **options)(function)
+        compiled: Function = njit(cache=is_cached, **options)(function)
     except RuntimeError:  # Numba has looked for a folder when the function was defined
         _log_missing_cache()
         compiled = njit(**options)(function)
@@ -58,7 +93,17 @@ def inner(function: Function) -> Function:
     compiled for itself, and later processes the one that was compiled with its caller and is in the
     cache, which may add up numbers in another order.
     """
-    return jit(function, no_cpython_wrapper=True, forceinline=True)
+    return jit(function, cache=False, no_cpython_wrapper=True, forceinline=True)
+
+
+def body(function: Function) -> Function:
+    """Compile a function like `inner` that does little else than to call other ones.
+
+    It is optimised only where it is inlined, which saves seconds of compilation. Loops over numbers
+    would become slower.
+    """
+    options: Any = {"cache": False, "no_cpython_wrapper": True, "forceinline": True}
+    return jit(function, pipeline_class=_InnerCompiler, **options)
 
 
 def separate(function: Function) -> Function:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from somf.kernels.cpu.blas import add_product
-from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.jit import body, inner
 from somf.kernels.cpu.transpose import transpose
 from somf.typing import Array, Ints
 
@@ -67,7 +67,7 @@ def columns_of(pieces: Ints, edges: Ints) -> Ints:
     return columns
 
 
-@inner
+@body
 def change_panel(t: int, work: Pass, first: int) -> None:
     """Write a panel, and read the next, on the rows of a thread.
 
@@ -99,6 +99,13 @@ def change_panel(t: int, work: Pass, first: int) -> None:
             add_product(work.D[row : row + count], False, C_J, 0.0, product[:count])
             transpose(product, (0, 0), transposed, (0, 0), (count, m))
             for j in range(m):
-                moved, is_usable = work.moved[j, column : column + count], work.usable[first + j]
-                for i in range(count):
-                    moved[i] = moved[i] - transposed[j, i] if is_usable else 0
+                is_moved = 1.0 if work.usable[first + j] else 0.0
+                _subtract(transposed[j], is_moved, work.moved[j, column : column + count])
+
+
+@inner
+def _subtract(row: Array, factor: float, out: Array) -> None:
+    """Set an array to a factor times its difference to a row."""
+    c = out.dtype.type(factor)
+    for n in range(len(out)):
+        out[n] = c * (out[n] - row[n])
