@@ -90,6 +90,7 @@ class StagedFit:
         self.order = epoch_order(ids, 0, 0)
         # A namespace, unlike the kernels themselves, lets a probe replace its functions.
         self.solver.kernels = SimpleNamespace(**vars(self.solver.kernels))
+        self.solver.surrogate.kernels = self.solver.kernels
         self.stopwatch = Stopwatch()
         self.attach(self.stopwatch)
 
@@ -101,7 +102,7 @@ class StagedFit:
             (solver.masks, "draw", "mask"),
             (solver.regression, "estimate" if solver.reduction > 1 else "of_subset", "regression"),
             (solver.kernels, "solve_codes", "codes"),
-            (solver.surrogate, "add", "surrogate"),
+            (solver.kernels, "accumulate", "surrogate"),
             (solver.dictionary, "update", "dictionary"),
             (solver.gram_cache, "update", "dictionary"),
         ):

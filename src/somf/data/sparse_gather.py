@@ -12,7 +12,7 @@ from somf.kernels.cpu.jit import jit
 from somf.typing import Array, Ints
 
 OUTSIDE = -1
-"""What `_place` returns instead of a number of entries if an index lies outside the matrix."""
+"""What functions return instead of a number of entries if an index lies outside the matrix."""
 
 
 class Gathered(NamedTuple):
@@ -73,12 +73,15 @@ def gather_sparse(
     n_entries = _count(indptr, indices, positions, column, len(data), starts)
     if n_entries == OUTSIDE:
         return None
-    rows: Ints = np.empty_like(starts, shape=n_entries)
-    entries: Array = np.empty(n_entries, dtype)
-    n_kept, total, least = _place(indptr, indices, data, positions, column, starts, rows, entries)
+    pairs = np.empty(2 * n_entries, dtype)
+    as_integers = pairs.view(f"i{dtype.itemsize}")
+    n_kept = _place(indptr, indices, data, positions, column, starts, as_integers, pairs)
     if n_kept == OUTSIDE:
         return None
-    batch = assembled(entries[:n_kept], rows[:n_kept], starts, (len(positions), p))
+    rows: Ints = np.empty_like(starts, shape=n_kept)
+    entries: Array = np.empty(n_kept, dtype)
+    total, least = _separate(as_integers, pairs, rows, entries)
+    batch = assembled(entries, rows, starts, (len(positions), p))
     return Gathered(batch, float(total), float(least))
 
 
@@ -103,22 +106,27 @@ def _native(array: Ints) -> Ints:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
+# Indices are unsigned below: before every other one, Numba looks whether it counts from the end.
+
+
 @jit
 def _count(
     indptr: Ints, indices: Ints, positions: Ints, column: Ints, n_entries: int, starts: Ints
 ) -> int:
     """Count the entries of every column into `starts`, shifted by one; return their number."""
-    p, total = len(starts) - 1, 0
+    p, total, is_permuted = np.uint64(len(starts) - 1), 0, len(column) > 0
     for position in positions:
         begin, end = indptr[position], indptr[position + 1]
         if not 0 <= begin <= end <= min(n_entries, len(indices)):
             return OUTSIDE
-        for e in range(begin, end):
-            feature = indices[e]
-            if not 0 <= feature < p:
+        features = indices[begin:end]
+        for e in range(len(features)):
+            feature = np.uint64(features[e])  # a negative one becomes a large one
+            if feature >= p:
                 return OUTSIDE
-            starts[(column[feature] if len(column) else feature) + 1] += 1
-        total += end - begin
+            j = np.uint64(column[feature]) if is_permuted else feature
+            starts[j + np.uint64(1)] += 1
+        total += len(features)
     return total
 
 
@@ -132,50 +140,77 @@ def _place(
     starts: Ints,
     rows: Ints,
     entries: Array,
-) -> tuple[int, float, float]:
-    """Put every entry into its column; return how many are left, their sum and the smallest.
+) -> int:
+    """Put every entry into its column; return how many are left.
 
     Rows come one after the other. So an entry is repeated if the last one of its column is in the
-    same row. Another thread or process may have changed indices since they were counted.
+    same row. That is not looked up where indices grow along a row, as they usually do. Another
+    thread or process may have changed indices since they were counted.
+
+    Parameters
+    ----------
+    indptr, indices, data, positions, column
+        See `gather_sparse`.
+    starts : ndarray of shape (p + 1,), overwritten
+        How many entries each column has, shifted by one; then where the column begins.
+    rows, entries : ndarray of shape (2 n,), overwritten
+        The same memory as integers, of which every other one is a row, and as numbers, of which
+        those after them are entries. One cache line holds both: two would take twice as long.
     """
     for j in range(1, len(starts)):
         starts[j] += starts[j - 1]
-    ends = starts[:-1].copy()
-    total, least, n_repeated = entries.dtype.type(0), entries.dtype.type(0), 0
+    ends, n_repeated, is_permuted = starts[:-1].copy(), 0, len(column) > 0
+    p, one, n_words = np.uint64(len(ends)), np.uint64(1), np.uint64(len(rows))
     for i in range(len(positions)):
         begin, stop = indptr[positions[i]], indptr[positions[i] + 1]
         if not 0 <= begin <= stop <= min(len(data), len(indices)):
-            return OUTSIDE, total, least
-        for e in range(begin, stop):
-            feature = indices[e]
-            if not 0 <= feature < len(ends):
-                return OUTSIDE, total, least
-            j = column[feature] if len(column) else feature
-            entry, end = entries.dtype.type(data[e]), ends[j]
-            total += entry
-            if end > starts[j] and rows[end - 1] == i:
-                entries[end - 1] += entry
+            return OUTSIDE
+        features, values, next_new = indices[begin:stop], data[begin:stop], np.uint64(0)
+        for e in range(len(features)):
+            feature, value = np.uint64(features[e]), entries.dtype.type(values[e])
+            if feature >= p:
+                return OUTSIDE
+            j = np.uint64(column[feature]) if is_permuted else feature
+            at = np.uint64(ends[j]) * np.uint64(2)
+            if feature >= next_new:
+                next_new = feature + one
+            elif ends[j] > starts[j] and rows[at - np.uint64(2)] == i:
+                entries[at - one] += value
                 n_repeated += 1
-            elif end < starts[j + 1]:
-                rows[end], entries[end] = i, entry
-                ends[j] = end + 1
-            else:
-                return OUTSIDE, total, least
+                continue
+            if at >= n_words:
+                return OUTSIDE
+            rows[at], entries[at + one] = i, value
+            ends[j] += 1
+    for j in range(len(ends)):
+        if ends[j] > starts[j + 1]:
+            return OUTSIDE
     if n_repeated:
-        _close_gaps(starts, ends, rows, entries)
-    n_kept = len(entries) - n_repeated
-    for e in range(n_kept):
-        least = min(least, entries[e])
-    return n_kept, total, least
+        _close_gaps(starts, ends, rows)
+    return len(rows) // 2 - n_repeated
 
 
 @jit
-def _close_gaps(starts: Ints, ends: Ints, rows: Ints, entries: Array) -> None:
+def _close_gaps(starts: Ints, ends: Ints, pairs: Ints) -> None:
     """Move columns together that have fewer entries than they have room for."""
     n_kept = 0
     for j in range(len(ends)):
         begin, starts[j] = starts[j], n_kept
         for e in range(begin, ends[j]):
-            rows[n_kept], entries[n_kept] = rows[e], entries[e]
+            pairs[2 * n_kept], pairs[2 * n_kept + 1] = pairs[2 * e], pairs[2 * e + 1]
             n_kept += 1
     starts[len(ends)] = n_kept
+
+
+@jit
+def _separate(
+    rows_of_pairs: Ints, entries_of_pairs: Array, rows: Ints, entries: Array
+) -> tuple[float, float]:
+    """Separate rows and entries; return the sum of entries, and the smallest of them and zero."""
+    total, least = entries.dtype.type(0), entries.dtype.type(0)
+    for e in range(len(entries)):
+        rows[e], entry = rows_of_pairs[2 * e], entries_of_pairs[2 * e + 1]
+        entries[e] = entry
+        total += entry
+        least = min(least, entry)
+    return total, least

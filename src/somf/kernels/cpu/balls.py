@@ -192,15 +192,11 @@ def _next_search(search: Search, work: Pass, step: Array) -> Search:
 
     The first step of a panel has no atom, and nothing to search for.
     """
-    of_members, radius, mu, is_point = (
-        reports(work.team),
-        step[RADIUS],
-        work.mu,
-        step[KIND] == POINT,
-    )
     if step[ATOM] == NO_ATOM:
         return Search(0.0, NO_ROUND, 0, True)
-    step[KIND], is_over = SUM, False
+    of_members, radius, mu = reports(work.team), step[RADIUS], work.mu
+    is_point, is_over = step[KIND] == POINT, False
+    step[KIND] = SUM
     if is_point:
         is_over, step[SCALE] = needs_no_search(of_members, radius, mu)
     if is_over:
