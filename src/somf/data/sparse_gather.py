@@ -157,8 +157,8 @@ def _place(
         The same memory as integers, of which every other one is a row, and as numbers, of which
         those after them are entries. One cache line holds both: two would take twice as long.
     """
-    for j in range(1, len(starts)):
-        starts[j] += starts[j - 1]
+    for n in range(1, len(starts)):
+        starts[n] += starts[n - 1]
     ends, n_repeated, is_permuted = starts[:-1].copy(), 0, len(column) > 0
     p, one, n_words = np.uint64(len(ends)), np.uint64(1), np.uint64(len(rows))
     for i in range(len(positions)):
@@ -182,8 +182,8 @@ def _place(
                 return OUTSIDE
             rows[at], entries[at + one] = i, value
             ends[j] += 1
-    for j in range(len(ends)):
-        if ends[j] > starts[j + 1]:
+    for n in range(len(ends)):
+        if ends[n] > starts[n + 1]:
             return OUTSIDE
     if n_repeated:
         _close_gaps(starts, ends, rows)
