@@ -11,11 +11,23 @@ def setting(results: dict[str, Any]) -> str:
 
 
 def iterations(results: dict[str, Any]) -> str:
-    """Return the time of an iteration of every kind of fit."""
+    """Return the time of an iteration of every kind of fit, and what is left without kernels."""
+    rows, has_kernels = results["fits"], all("kernels" in row for row in results["fits"].values())
+    header = ("fit", "µs per iteration")
     return table(
-        ("fit", "µs per iteration"),
+        (*header, "of it in compiled kernels", "outside of them") if has_kernels else header,
         (
-            (name, f"{row['median']:.0f} ({row['low']:.0f} to {row['high']:.0f})")
-            for name, row in results["fits"].items()
+            (
+                name,
+                f"{row['median']:.0f} ({row['low']:.0f} to {row['high']:.0f})",
+                *_without_kernels(row, has_kernels),
+            )
+            for name, row in rows.items()
         ),
     )
+
+
+def _without_kernels(row: dict[str, float], has_kernels: bool) -> tuple[str, ...]:
+    if not has_kernels:
+        return ()
+    return f"{row['kernels']:.0f}", f"{row['median'] - row['kernels']:.0f}"
