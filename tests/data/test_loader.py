@@ -217,3 +217,36 @@ def test_an_error_while_loading_ahead_is_raised_in_the_place_of_its_minibatch():
         assert not loader.advance()
         with pytest.raises(OSError, match="row 7"):
             next(minibatches)
+
+
+@pytest.mark.usefixtures("one_row_at_once")
+def test_what_one_stream_has_loaded_ahead_does_not_reach_another():
+    loader, ids = Loader(Computed(X), X.dtype), np.arange(20).reshape(4, 5)
+    with loader.stream(list(ids)) as minibatches:
+        next(minibatches)
+        assert loader.advance()
+        with loader.stream([np.array([19, 18])]) as others:
+            np.testing.assert_array_equal(next(others), X[[19, 18]])
+        np.testing.assert_array_equal(next(minibatches), X[ids[1]])
+    assert not loader.advance()
+
+
+@pytest.mark.usefixtures("one_row_at_once")
+def test_an_interrupt_while_loading_ahead_leaves_no_row_out():
+    class Interrupted(Computed):
+        is_interrupted = False
+
+        def rows(self, ids):
+            if 7 in ids and not self.is_interrupted:
+                self.is_interrupted = True
+                raise KeyboardInterrupt
+            return super().rows(ids)
+
+    loader = Loader(Interrupted(X), X.dtype)
+    with loader.stream([np.arange(5), np.arange(5, 10)]) as minibatches:
+        next(minibatches)
+        assert loader.advance()
+        assert loader.advance()
+        with pytest.raises(KeyboardInterrupt):
+            loader.advance()
+        np.testing.assert_array_equal(next(minibatches), X[5:10])

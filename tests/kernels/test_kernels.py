@@ -241,6 +241,17 @@ def test_the_blocked_dictionary_update_equals_the_plain_loop(fast, mu, positive,
     np.testing.assert_array_equal(blocked[frozen], D[frozen])
 
 
+@pytest.mark.parametrize("mu", [0.5, 1.0])
+def test_an_atom_that_hardly_any_sample_uses_is_projected_from_far_away(mu):
+    ball, D = AtomBall(mu, False), np.full((50, 2), 0.01)
+    B, C = np.random.default_rng(0).standard_normal((50, 2)), np.diag([1.0, 1e-18])
+    plain, quick = D.copy(), D.copy()
+    reference.update_atoms(plain, B, C, ROWS, np.ones(2), ball)
+    cpu.update_atoms(quick, B, C, ROWS, np.ones(2), ball)
+    np.testing.assert_allclose(ball.norm(quick), ball.norm(plain), atol=1e-6)
+    assert np.abs(quick).max() <= 1 / mu
+
+
 @FAST
 @DTYPES
 @pytest.mark.parametrize("k", [1, 31, 70])

@@ -62,9 +62,10 @@ class Gathering:
         """Gather a piece; return False if there was none left."""
         if not self._left:
             return False
-        piece = self._left.popleft()
+        piece = self._left[0]
         rows, n_threads = self.rows[piece], self._n_threads
         self.total += _gather_piece(self._read, piece, self._permutation, rows, n_threads)
+        self._left.popleft()  # not before: a signal may have interrupted
         return True
 
 

@@ -1,8 +1,8 @@
 """From a source to minibatches: source → order → readahead → gather → minibatch."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ContextDecorator, closing, contextmanager
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +72,7 @@ class Loader:
         self.non_negative, self.name = non_negative, name
         self._buffer_memory: Array | None = None  # kept from one epoch to the next
         self._next_ids: Ints | None = None  # of the minibatch that `advance` may begin to load
-        self._coming: Gathering | None = None  # that minibatch
+        self._coming: tuple[Ints, Gathering] | None = None  # that minibatch
         if permutation is not None:
             self._column = np.empty_like(permutation)
             self._column[permutation] = np.arange(len(permutation))
@@ -138,10 +138,11 @@ class Loader:
         return reader_of(self.source.view(ids))
 
     def advance(self) -> bool:
-        """Load a piece of the next minibatch of the stream, if it is dense and in memory.
+        """Load a piece of the next minibatch of the stream, if it is large, dense and in memory.
 
         Several ranks do this while they wait for messages. An error is raised in the place of the
-        minibatch, which is loaded from its beginning again.
+        minibatch, which is loaded from its beginning again. A source that is not read in parallel
+        reads all of the minibatch with the first piece.
 
         Returns
         -------
@@ -149,9 +150,10 @@ class Loader:
             False if nothing is left to load before that minibatch is asked for.
         """
         try:
-            if self._coming is None and self._next_ids is not None:
-                self._coming, self._next_ids = self._gathering(self._next_ids), None
-            return self._coming is not None and self._coming.advance()
+            if self._next_ids is not None:
+                ids, self._next_ids = self._next_ids, None
+                self._coming = ids, self._gathering(ids)
+            return self._coming is not None and self._coming[1].advance()
         except Exception:
             self._coming = None
             return False
@@ -178,7 +180,8 @@ class Loader:
         elif self.source.is_in_memory:
             # Other sources may compute rows, or fail: they are asked for one minibatch at a time.
             together = self._in_slabs if isinstance(self.source, ArraySource) else self._one_by_one
-            yield together(batches)
+            with closing(together(batches)) as minibatches:
+                yield minibatches
         elif self.source.reads_in_parallel and not self._buffers_chunks:
             readers = read_through_page_cache(self.source, batches, self._n_ahead(batches))
             yield (
@@ -192,7 +195,7 @@ class Loader:
             ):
                 yield map(self._prepare, batches, map(reader_of, views))
 
-    def _in_slabs(self, batches: Sequence[Ints]) -> Iterator[Array]:
+    def _in_slabs(self, batches: Sequence[Ints]) -> Generator[Array]:
         """Yield dense minibatches, small ones as slices of a slab that is loaded at once."""
         bytes_per_batch = max(map(len, batches)) * self.source.shape[1] * self.dtype.itemsize
         n_together = max(1, SLAB_BYTES // max(bytes_per_batch, 1))
@@ -213,7 +216,7 @@ class Loader:
             else:
                 yield self.load(slab[0])
 
-    def _one_by_one(self, batches: Sequence[Ints]) -> Iterator[Array]:
+    def _one_by_one(self, batches: Sequence[Ints]) -> Generator[Array]:
         """Yield dense minibatches in memory; `advance` may have begun to load the next one."""
         try:
             for ids, next_ids in zip_longest(batches, batches[1:]):
@@ -224,8 +227,10 @@ class Loader:
     def _take(self, ids: Ints, next_ids: Ints | None) -> Array:
         """Return a minibatch, of which `advance` may have loaded a part, and let it go on."""
         with _StopIterationAsError(self.source):
-            gathering = self._coming or self._gathering(ids)
+            begun, gathering = self._coming or (None, None)
             self._coming = None
+            if gathering is None or begun is not ids:  # of another stream, or of none
+                gathering = self._gathering(ids)
             while gathering.advance():
                 pass
         self._next_ids = next_ids

@@ -63,12 +63,13 @@ def gather_sparse(
         begins, ends = indptr[positions], indptr[positions + 1]
         if (begins < 0).any() or (begins > ends).any() or (ends > len(data)).any():
             return None
-        chosen = np.concatenate([np.arange(a, b) for a, b in zip(begins, ends, strict=True)])
+        pieces = [np.arange(a, b) for a, b in zip(begins, ends, strict=True)]
+        chosen = np.concatenate([np.arange(0), *pieces])
         data, indices = data[chosen].astype(dtype), indices[chosen]
         indptr = np.concatenate([[0], np.cumsum(ends - begins)])
         positions = np.arange(len(positions))
     column = np.empty(0, np.int64) if column is None else column
-    # Where the entries of each column begin, and after `_place` where they end.
+    # How many entries each column has, shifted by one, and after `_place` where they begin.
     starts = np.zeros(p + 1, np.int32 if indices.dtype.itemsize == 4 else np.int64)
     n_entries = _count(indptr, indices, positions, column, len(data), starts)
     if n_entries == OUTSIDE:

@@ -138,8 +138,8 @@ class Communicator(Protocol):
         Parameters
         ----------
         work : callable
-            Does a piece of it, which takes some tenths of a millisecond, and returns False if there
-            was none left. The result must not depend on how much of it is done.
+            Does a piece of it, which takes a millisecond or two, and returns False if there was
+            none left. The result must not depend on how much of it is done.
         """
         ...
 

@@ -187,7 +187,7 @@ class Loop:
                 if minibatch is None:
                     return
                 self._step(minibatch, tick, is_first)
-                del minibatch  # its memory is for the next one
+                del minibatch  # its memory is for the next one, unless that was loaded ahead
                 is_first = False
                 self._is_over = self._should_stop() or self.convergence.is_over
                 if self._is_checkpoint_due():

@@ -26,7 +26,7 @@ from somf.kernels.cpu.multiplier import (
     needs_no_search,
     search_near,
 )
-from somf.kernels.cpu.panel import Pass, change_panel, columns_of
+from somf.kernels.cpu.panel import ROWS_AT_ONCE, Pass, change_panel, columns_of
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
@@ -142,9 +142,10 @@ def _update(
     """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
     n_threads, columns = len(edges) - 1, columns_of(pieces, edges)
     near, sizes = np.empty((n_threads, FEW_ROWS + 1), D.dtype), np.empty((n_threads, TILE), D.dtype)
-    parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes)
-    team = new_team(n_threads)
-    work = Pass(D, B, C, usable, *parts, mu, positive, *buffers, team)
+    product = np.empty((n_threads, ROWS_AT_ONCE, len(atoms)), D.dtype)
+    transposed = np.empty((n_threads, len(atoms), ROWS_AT_ONCE), D.dtype)
+    parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes, product, transposed)
+    work = Pass(D, B, C, C.T.copy(), usable, *parts, mu, positive, *buffers, new_team(n_threads))
     in_parallel(_take_part, launcher, n_threads, work, budget)
 
 

@@ -109,8 +109,8 @@ def body(function: Function) -> Function:
 def separate(function: Function) -> Function:
     """Compile a function that only compiled functions call, and that adds up no numbers itself.
 
-    It is not inlined. What is inlined is optimised again with every function around it, which takes
-    seconds for long functions.
+    It need not be inlined. What is inlined is optimised again with every function around it, which
+    takes seconds for long functions.
     """
     return jit(function, no_cpython_wrapper=True)
 

@@ -85,7 +85,7 @@ def mean_estimate(reports: Array) -> float:
     """Return the θ at which all parts together have their radius, as far as their estimates tell.
 
     That is where the tangents of their constraints add up to zero. Constraints are convex in θ, so
-    that it is not above θ.
+    that it is rather below θ than above.
     """
     theta, weight = 0.0, _total(reports, WEIGHT)
     for t in range(len(reports)):
@@ -104,7 +104,9 @@ def needs_no_search(reports: Array, radius: float, mu: float) -> tuple[bool, flo
         return True, 0.0
     if mu == 0.0:
         return True, math.sqrt(radius / l2) if l2 > radius else 1.0
-    return mu * l1 + (1.0 - mu) * l2 <= radius, 1.0
+    # The first condition follows from the second, unless the compiler computes μ (l1 − l2) + l2,
+    # in which l1 may be lost.
+    return mu * l1 <= radius and mu * l1 + (1.0 - mu) * l2 <= radius, 1.0
 
 
 @inner

@@ -19,7 +19,8 @@ class Pass(NamedTuple):
     Attributes
     ----------
     D, B : ndarray of shape (p, k)
-    C : ndarray of shape (k, k)
+    C, Ct : ndarray of shape (k, k)
+        C and its transpose, which are the same up to rounding.
     usable : ndarray of bool of shape (k,)
         Whether the atom is updated; the others stay.
     pieces, edges : ndarray
@@ -37,12 +38,17 @@ class Pass(NamedTuple):
         Room for the entries of the point near an estimate of θ, of every thread.
     sizes : ndarray of shape (n_threads, n)
         Room for the sizes of some entries of the next point.
+    product : ndarray of shape (n_threads, ROWS_AT_ONCE, m)
+    transposed : ndarray of shape (n_threads, m, ROWS_AT_ONCE)
+        Room for D C_J and its transpose, on some rows of every thread. A member of a team must not
+        allocate memory: if it fails, the others would wait for it for ever.
     team : ndarray
     """
 
     D: Array
     B: Array
     C: Array
+    Ct: Array
     usable: Array
     pieces: Ints
     edges: Ints
@@ -53,6 +59,8 @@ class Pass(NamedTuple):
     moved: Array
     near: Array
     sizes: Array
+    product: Array
+    transposed: Array
     team: Array
 
 
@@ -83,9 +91,7 @@ def change_panel(t: int, work: Pass, first: int) -> None:
     """
     width, k = len(work.atoms), len(work.C)
     old, m = min(width, k - (first - width)), max(min(width, k - first), 0)
-    C_J = work.C[first : first + m].T.copy()
-    product = np.empty((ROWS_AT_ONCE, m), work.D.dtype)
-    transposed = np.empty((m, ROWS_AT_ONCE), work.D.dtype)
+    C_J, product, transposed = work.Ct[:, first : first + m], work.product[t], work.transposed[t]
     for n in range(work.edges[t], work.edges[t + 1]):
         piece = work.pieces[n]
         for row in range(piece[0], piece[1], ROWS_AT_ONCE):
@@ -96,7 +102,7 @@ def change_panel(t: int, work: Pass, first: int) -> None:
                 continue
             transpose(work.D, (row, first), work.atoms, (0, column), (count, m))
             transpose(work.B, (row, first), work.moved, (0, column), (count, m))
-            add_product(work.D[row : row + count], False, C_J, 0.0, product[:count])
+            add_product(work.D[row : row + count], False, C_J, 0.0, product[:count, :m])
             transpose(product, (0, 0), transposed, (0, 0), (count, m))
             for j in range(m):
                 is_moved = 1.0 if work.usable[first + j] else 0.0

@@ -1,9 +1,9 @@
 """Ridge codes on the CPU, where every sample has a Gram matrix of its own.
 
-Each is the solution of one linear system, by a Cholesky factor. Large systems are solved one by
-one. In small ones the rows of a factor are too short for that, and each waits for the one before.
-So there all loops run over the samples of a group, which lie side by side in memory. LAPACK takes
-as long on one thread, but its calls wait for each other on several.
+Each is the solution of one linear system, by a Cholesky factor in double precision. Large systems
+are solved one by one. In small ones the rows of a factor are too short for that, and each waits for
+the one before. So there all loops run over the samples of a group, which lie side by side in
+memory. LAPACK takes as long on one thread, but its calls wait for each other on several.
 """
 
 import math
@@ -46,7 +46,7 @@ def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
     if k <= MOST_GROUPED_ATOMS:
         _solve_groups(threads, grams, beta, l2, code)
     else:
-        systems = threads.buffer("ridge systems", (min(threads.count, b), k, k + 1), grams.dtype)
+        systems = threads.buffer("ridge systems", (min(threads.count, b), k, k + 1), np.dtype("f8"))
         _solve_one_by_one(threads.count, grams, beta, l2, systems, code)
 
 
@@ -84,7 +84,7 @@ def _solve_system(A: Array, x: Array) -> None:
             for j in range(first, i):
                 _subtract_row(A[j, i], A[j, i:], A[i, i:])
                 x[i] -= A[j, i] * x[j]
-            scale = A.dtype.type(1.0 / math.sqrt(A[i, i]))
+            scale = 1.0 / math.sqrt(A[i, i])
             for n in range(i + 1, k):
                 A[i, n] *= scale
             A[i, i], x[i] = scale, x[i] * scale
