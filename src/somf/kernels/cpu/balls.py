@@ -142,10 +142,11 @@ def _update(
     """Do the Gauss–Seidel pass; `atoms` and `moved` are buffers."""
     n_threads, columns = len(edges) - 1, columns_of(pieces, edges)
     near, sizes = np.empty((n_threads, FEW_ROWS + 1), D.dtype), np.empty((n_threads, TILE), D.dtype)
+    C_J = np.empty((n_threads, len(C), len(atoms)), D.dtype)
     product = np.empty((n_threads, ROWS_AT_ONCE, len(atoms)), D.dtype)
     transposed = np.empty((n_threads, len(atoms), ROWS_AT_ONCE), D.dtype)
-    parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes, product, transposed)
-    work = Pass(D, B, C, C.T.copy(), usable, *parts, mu, positive, *buffers, new_team(n_threads))
+    parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes, C_J, product, transposed)
+    work = Pass(D, B, C, usable, *parts, mu, positive, *buffers, new_team(n_threads))
     in_parallel(_take_part, launcher, n_threads, work, budget)
 
 

@@ -93,7 +93,7 @@ def inner(function: Function) -> Function:
     compiled for itself, and later processes the one that was compiled with its caller and is in the
     cache, which may add up numbers in another order.
     """
-    return jit(function, no_cpython_wrapper=True, forceinline=True)
+    return jit(function, cache=False, no_cpython_wrapper=True, forceinline=True)
 
 
 def body(function: Function) -> Function:

@@ -19,8 +19,7 @@ class Pass(NamedTuple):
     Attributes
     ----------
     D, B : ndarray of shape (p, k)
-    C, Ct : ndarray of shape (k, k)
-        C and its transpose, which are the same up to rounding.
+    C : ndarray of shape (k, k)
     usable : ndarray of bool of shape (k,)
         Whether the atom is updated; the others stay.
     pieces, edges : ndarray
@@ -38,9 +37,10 @@ class Pass(NamedTuple):
         Room for the entries of the point near an estimate of θ, of every thread.
     sizes : ndarray of shape (n_threads, n)
         Room for the sizes of some entries of the next point.
+    C_J : ndarray of shape (n_threads, k, m)
     product : ndarray of shape (n_threads, ROWS_AT_ONCE, m)
     transposed : ndarray of shape (n_threads, m, ROWS_AT_ONCE)
-        Room for D C_J and its transpose, on some rows of every thread. A member of a team must not
+        Room for columns of C, and for D C_J and its transpose on some rows, of every thread. A member of a team must not
         allocate memory: if it fails, the others would wait for it for ever.
     team : ndarray
     """
@@ -48,7 +48,6 @@ class Pass(NamedTuple):
     D: Array
     B: Array
     C: Array
-    Ct: Array
     usable: Array
     pieces: Ints
     edges: Ints
@@ -59,6 +58,7 @@ class Pass(NamedTuple):
     moved: Array
     near: Array
     sizes: Array
+    C_J: Array
     product: Array
     transposed: Array
     team: Array
@@ -91,7 +91,8 @@ def change_panel(t: int, work: Pass, first: int) -> None:
     """
     width, k = len(work.atoms), len(work.C)
     old, m = min(width, k - (first - width)), max(min(width, k - first), 0)
-    C_J, product, transposed = work.Ct[:, first : first + m], work.product[t], work.transposed[t]
+    C_J, product, transposed = work.C_J[t], work.product[t], work.transposed[t]
+    transpose(work.C, (first, 0), C_J, (0, 0), (m, k))
     for n in range(work.edges[t], work.edges[t + 1]):
         piece = work.pieces[n]
         for row in range(piece[0], piece[1], ROWS_AT_ONCE):
@@ -102,7 +103,7 @@ def change_panel(t: int, work: Pass, first: int) -> None:
                 continue
             transpose(work.D, (row, first), work.atoms, (0, column), (count, m))
             transpose(work.B, (row, first), work.moved, (0, column), (count, m))
-            add_product(work.D[row : row + count], False, C_J, 0.0, product[:count, :m])
+            add_product(work.D[row : row + count], False, C_J[:, :m], 0.0, product[:count, :m])
             transpose(product, (0, 0), transposed, (0, 0), (count, m))
             for j in range(m):
                 is_moved = 1.0 if work.usable[first + j] else 0.0
