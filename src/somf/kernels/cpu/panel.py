@@ -40,8 +40,8 @@ class Pass(NamedTuple):
     C_J : ndarray of shape (n_threads, k, m)
     product : ndarray of shape (n_threads, ROWS_AT_ONCE, m)
     transposed : ndarray of shape (n_threads, m, ROWS_AT_ONCE)
-        Room for columns of C, and for D C_J and its transpose on some rows, of every thread. A member of a team must not
-        allocate memory: if it fails, the others would wait for it for ever.
+        Room for columns of C, and for D C_J and its transpose on some rows, of every thread. A
+        member of a team must not allocate memory: if it fails, the others would wait for ever.
     team : ndarray
     """
 
