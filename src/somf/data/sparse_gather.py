@@ -156,7 +156,7 @@ def _place(
         How many entries each column has, shifted by one; then where the column begins.
     rows, entries : ndarray of shape (2 n,), overwritten
         The same memory as integers, of which every other one is a row, and as numbers, of which
-        those after them are entries. One cache line holds both: two would take twice as long.
+        those after them are entries. One cache line holds both, which are scattered.
     """
     for n in range(1, len(starts)):
         starts[n] += starts[n - 1]

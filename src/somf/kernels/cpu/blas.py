@@ -1,5 +1,7 @@
 """Matrix products inside compiled functions, by SciPy's BLAS, on the thread that calls them.
 
+Linear systems likewise, by its LAPACK.
+
 NumPy's ``np.dot`` inside Numba needs contiguous arrays and makes a new result. The BLAS routine
 itself takes rows with any distance between them and adds to an existing result, so that no slice of
 a minibatch has to be copied.
@@ -40,9 +42,9 @@ LOWER = 76
 """The letter for the part at and below the diagonal, which is at and above it by rows."""
 
 
-def _external(routine: str, n_arguments: int) -> Any:
-    """Give compiled code a name for a BLAS routine; Numba can cache what goes by a name."""
-    address = get_cython_function_address("scipy.linalg.cython_blas", routine)
+def _external(routine: str, n_arguments: int, library: str = "blas") -> Any:
+    """Give compiled code a name for a routine; Numba can cache what goes by a name."""
+    address = get_cython_function_address(f"scipy.linalg.cython_{library}", routine)
     llvmlite.binding.add_symbol(f"somf_{routine}", address)
     return types.ExternalFunction(f"somf_{routine}", types.void(*[types.intp] * n_arguments))
 
@@ -50,6 +52,8 @@ def _external(routine: str, n_arguments: int) -> Any:
 # α op(A) op(B) + β C, and α AAᵀ + β C, in single and double precision
 _sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
 _ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
+# the solution of a positive definite system
+_dposv = _external("dposv", 8, "lapack")
 
 
 @inner
@@ -243,3 +247,20 @@ def mirror(C: Array) -> None:
     for i in range(len(C)):
         for j in range(i):
             C[i, j] = C[j, i]
+
+
+@inner
+def solve_positive(A: Array, x: Array) -> None:
+    """Set x to the solution of Ay = x; for compiled functions only.
+
+    Parameters
+    ----------
+    A : ndarray of shape (k, k) of float64, overwritten
+        Positive definite. What is below the diagonal does not matter.
+    x : ndarray of shape (k,) of float64, overwritten
+    """
+    sizes, letter = np.empty(3, np.int32), np.empty(1, np.uint8)
+    sizes[0], sizes[1], letter[0] = len(A), 1, LOWER
+    size, at_A = sizes.ctypes.data, A.ctypes.data
+    _dposv(letter.ctypes.data, size, size + 4, at_A, size, x.ctypes.data, size, size + 8)
+    sizes[0], letter[0] = 0, 0  # as above

@@ -70,22 +70,22 @@ def jit(function: Function, **options: Any) -> Function:
     **options : object
         For `numba.njit`.
     """
-    is_cached = options.pop("cache", True)
     options = {
+        "cache": True,
         "nogil": True,
         "fastmath": FASTMATH,
         "error_model": "numpy",  # a check for zero before each division keeps loops scalar
         "no_cfunc_wrapper": True,
     } | options
     try:
-        compiled: Function = njit(cache=is_cached, **options)(function)
+        compiled: Function = njit(**options)(function)
     except RuntimeError:  # Numba has looked for a folder when the function was defined
         _log_missing_cache()
-        compiled = njit(**options)(function)
+        compiled = njit(**options | {"cache": False})(function)
     return compiled
 
 
-def inner(function: Function) -> Function:
+def inner(function: Function, **options: Any) -> Function:
     """Compile a function that only compiled functions call: Python would crash.
 
     Without the code that converts arguments from Python, a first fit compiles a third faster. The
@@ -93,7 +93,8 @@ def inner(function: Function) -> Function:
     compiled for itself, and later processes the one that was compiled with its caller and is in the
     cache, which may add up numbers in another order.
     """
-    return jit(function, cache=False, no_cpython_wrapper=True, forceinline=True)
+    # In a cache of its own, a function would keep what it has inlined from other files.
+    return jit(function, cache=False, no_cpython_wrapper=True, forceinline=True, **options)
 
 
 def body(function: Function) -> Function:
@@ -102,17 +103,7 @@ def body(function: Function) -> Function:
     It is optimised only where it is inlined, which saves seconds of compilation. Loops over numbers
     would become slower.
     """
-    options: Any = {"cache": False, "no_cpython_wrapper": True, "forceinline": True}
-    return jit(function, pipeline_class=_InnerCompiler, **options)
-
-
-def separate(function: Function) -> Function:
-    """Compile a function that only compiled functions call, and that adds up no numbers itself.
-
-    It need not be inlined. What is inlined is optimised again with every function around it, which
-    takes seconds for long functions.
-    """
-    return jit(function, no_cpython_wrapper=True)
+    return inner(function, pipeline_class=_InnerCompiler)
 
 
 @cache

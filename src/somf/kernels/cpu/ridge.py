@@ -1,15 +1,16 @@
 """Ridge codes on the CPU, where every sample has a Gram matrix of its own.
 
-Each is the solution of one linear system, by a Cholesky factor in double precision. Large systems
-are solved one by one. In small ones the rows of a factor are too short for that, and each waits for
-the one before. So there all loops run over the samples of a group, which lie side by side in
-memory. LAPACK takes as long on one thread, but its calls wait for each other on several.
+Each is the solution of one linear system, by a Cholesky factor in double precision. LAPACK solves
+large systems one by one. In small ones the rows of a factor are too short for it, and each waits
+for the one before. So there all loops run over the samples of a group, which lie side by side in
+memory.
 """
 
 import math
 
 import numpy as np
 
+from somf.kernels.cpu.blas import solve_positive
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
@@ -23,11 +24,8 @@ LANES = 32
 FEWEST_LANES = 8
 """Samples of a group, at least, if larger groups would leave threads idle: one vector register."""
 
-MOST_GROUPED_ATOMS = 48
-"""Atoms up to which groups are faster."""
-
-ROWS_AT_ONCE = 4
-"""Rows of a large factor that are subtracted from all others at once, which are read less often."""
+MOST_GROUPED_ATOMS = 56
+"""Atoms up to which groups are faster than LAPACK."""
 
 
 def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
@@ -69,52 +67,9 @@ def _solve_own(t: int, grams: Array, beta: Array, l2: float, systems: Array, cod
                 A[j, n] = grams[i, j, n]
             A[j, j] += l2
             x[j] = beta[i, j]
-        _solve_system(A, x)
+        solve_positive(A, x)
         for j in range(k):
             code[i, j] = x[j]
-
-
-@inner
-def _solve_system(A: Array, x: Array) -> None:
-    """Set x to the solution of Aα = x, and A = LLᵀ to Lᵀ, with 1 / Lⱼⱼ on the diagonal."""
-    k = len(x)
-    for first in range(0, k, ROWS_AT_ONCE):
-        last = min(first + ROWS_AT_ONCE, k)
-        for i in range(first, last):
-            for j in range(first, i):
-                _subtract_row(A[j, i], A[j, i:], A[i, i:])
-                x[i] -= A[j, i] * x[j]
-            scale = 1.0 / math.sqrt(A[i, i])
-            for n in range(i + 1, k):
-                A[i, n] *= scale
-            A[i, i], x[i] = scale, x[i] * scale
-        for i in range(last, k):  # not reached with less than four rows
-            _subtract_four_rows(A, first, i)
-            for j in range(first, last):
-                x[i] -= A[j, i] * x[j]
-    for i in range(k - 1, -1, -1):
-        total = x[i]
-        for n in range(i + 1, k):
-            total -= A[i, n] * x[n]
-        x[i] = total * A[i, i]
-
-
-@inner
-def _subtract_row(c: float, row: Array, out: Array) -> None:
-    for n in range(len(out)):
-        out[n] -= c * row[n]
-
-
-@inner
-def _subtract_four_rows(A: Array, first: int, i: int) -> None:
-    """Subtract from row i the four rows from `first` on, each times its entry in column i."""
-    # Numba knows of whole rows, but not of a part of some rows, that entries follow one another.
-    row_0, row_1 = A[first][i:], A[first + 1][i:]
-    row_2, row_3 = A[first + 2][i:], A[first + 3][i:]
-    c_0, c_1, c_2, c_3 = row_0[0], row_1[0], row_2[0], row_3[0]
-    out = A[i][i:]
-    for n in range(len(out)):
-        out[n] -= c_0 * row_0[n] + c_1 * row_1[n] + c_2 * row_2[n] + c_3 * row_3[n]
 
 
 def _solve_groups(threads: Threads, grams: Array, beta: Array, l2: float, code: Array) -> None:

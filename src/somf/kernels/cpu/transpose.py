@@ -11,7 +11,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from somf.kernels.cpu.blas import Place, one_of, place_of
-from somf.kernels.cpu.jit import inner, separate
+from somf.kernels.cpu.jit import inner
 from somf.typing import Array
 
 BLOCK = 8
@@ -49,7 +49,7 @@ def _part(place: Place, corner: Corner, size: int) -> Place:
     return address + (corner[0] * row + corner[1]) * size, row * size
 
 
-@separate
+@inner
 def _transpose(one: float, A: Place, out: Place, shape: tuple[int, int]) -> None:
     """Transpose a matrix; compiled once for each type of numbers."""
     (m, n), (start, row), (start_of_out, row_of_out) = shape, A, out
