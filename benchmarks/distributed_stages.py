@@ -141,7 +141,7 @@ def _load_at_once(_: Place) -> None:
 
 
 def _load_nothing_ahead(_: Place) -> None:
-    Loader.advance = lambda _: False  # type: ignore[method-assign]
+    Loader.advance = lambda _: False  # type: ignore[method-assign] # in this process only
 
 
 def _small_row_pieces(_: Place) -> None:
@@ -200,7 +200,9 @@ def measure(
         )
         load = watch.timed("load", lambda: next(fit.minibatches))
         learn = watch.timed("the rest", fit.learn)
-        fit.loader.advance = watch.timed("load ahead", fit.loader.advance)  # type: ignore[method-assign]
+        fit.loader.advance = watch.timed(  # type: ignore[method-assign] # a probe
+            "load ahead", fit.loader.advance
+        )
         steps = []
         meet()
         for _ in range(WARM_UP + n_steps):

@@ -5,7 +5,6 @@ Written as loops, Numba copies one number at a time, or gathers some from as man
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
@@ -31,15 +30,16 @@ def transpose(
     ----------
     A : ndarray
     corner : tuple of int
-        The first row and column of the part; to slice arrays would take seconds to compile.
+        The first row and column of the part; slices of arrays take longer to compile.
     out : ndarray, overwritten
         Of the same type. The entries of a row follow one another in both; rows may be apart.
     corner_of_out : tuple of int
     shape : tuple of int
         Rows and columns of the part of A.
     """
-    source, target = _part(place_of(A), corner, A.itemsize), place_of(out)
-    _transpose(one_of(A, A, out), source, _part(target, corner_of_out, A.itemsize), shape)
+    size = A.itemsize
+    source, target = _part(place_of(A), corner, size), _part(place_of(out), corner_of_out, size)
+    _transpose(one_of(A, A, out), size, source, target, shape)
 
 
 @inner
@@ -50,10 +50,9 @@ def _part(place: Place, corner: Corner, size: int) -> Place:
 
 
 @inner
-def _transpose(one: float, A: Place, out: Place, shape: tuple[int, int]) -> None:
-    """Transpose a matrix; compiled once for each type of numbers."""
+def _transpose(one: float, size: int, A: Place, out: Place, shape: tuple[int, int]) -> None:
+    """Transpose a matrix of numbers of some bytes; compiled once for each type of numbers."""
     (m, n), (start, row), (start_of_out, row_of_out) = shape, A, out
-    size = np.empty(1, type(one)).itemsize
     for i in range(0, m, BLOCK):
         for j in range(0, n, BLOCK):
             source = start + i * row + j * size
@@ -63,11 +62,8 @@ def _transpose(one: float, A: Place, out: Place, shape: tuple[int, int]) -> None
                 continue
             for di in range(min(BLOCK, m - i)):
                 for dj in range(min(BLOCK, n - j)):
-                    entry, place = (
-                        source + di * row + dj * size,
-                        target + dj * row_of_out + di * size,
-                    )
-                    _copy_number(one, entry, place)
+                    entry = source + di * row + dj * size
+                    _copy_number(one, entry, target + dj * row_of_out + di * size)
 
 
 @intrinsic
@@ -85,12 +81,12 @@ def _copy_number(typing_context: Any, one: Any, source: Any, target: Any) -> Any
 
 @intrinsic
 def _transpose_block(
-    typing_context: Any,  # noqa: ARG001
+    typing_context: Any,  # noqa: ARG001 (part of the protocol)
     one: Any,
     source: Any,  # noqa: ARG001 (the types of values that only compiled code has)
     source_row: Any,  # noqa: ARG001 (likewise)
-    target: Any,  # noqa: ARG001
-    target_row: Any,  # noqa: ARG001
+    target: Any,  # noqa: ARG001 (likewise)
+    target_row: Any,  # noqa: ARG001 (likewise)
 ) -> Any:
     """Transpose a block, given the addresses of both, and the bytes from one row to the next.
 
@@ -100,8 +96,8 @@ def _transpose_block(
 
     def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         number = context.get_value_type(signature.args[0])
-        pointer, size = ir.VectorType(number, BLOCK).as_pointer(), number.get_abi_size
-        align = size(context.target_data)
+        pointer = ir.VectorType(number, BLOCK).as_pointer()
+        align = number.get_abi_size(context.target_data)
         _, source, source_row, target, target_row = values
 
         def place(start: Any, row: Any, i: int) -> Any:
