@@ -315,7 +315,7 @@ def _complete(
         Σ|u| and Σu².
     """
     smallest = u.dtype.type(0.0 if positive else -np.inf)
-    scale, l1, l2 = 1 / curvature, u.dtype.type(0), u.dtype.type(0)
+    scale, l1, l2 = u.dtype.type(1) / curvature, u.dtype.type(0), u.dtype.type(0)
     for n in range(len(u)):
         entry = max(atom[n] + (u[n] - c * change[n]) * scale, smallest)
         u[n] = entry
@@ -327,22 +327,22 @@ def _complete(
 @inner
 def _prepare(work: Pass, j: int, n_known: int, start: int, stop: int, sizes: Array) -> None:
     """Subtract from the row of an atom in `moved` the changes of the first atoms of the panel."""
-    n_row, scale = j % len(work.atoms), 1 / work.C[j, j]
+    n_row, scale = j % len(work.atoms), sizes.dtype.type(1) / work.C[j, j]
     u, atom = work.moved[n_row, start:stop], work.atoms[n_row, start:stop]
-    _subtract_changes(work, j, n_known, start, stop, u)
+    first = j - n_row
+    _subtract_changes(work.moved, work.C[j, first : first + n_known], start, stop, u)
+    smallest = u.dtype.type(0.0 if work.positive else -np.inf)
     for n in range(min(len(u), len(sizes))):
-        entry = atom[n] + u[n] * scale
-        sizes[n] = max(entry, 0) if work.positive else abs(entry)
+        sizes[n] = abs(max(atom[n] + u[n] * scale, smallest))
 
 
 @inner
-def _subtract_changes(work: Pass, j: int, n: int, start: int, stop: int, u: Array) -> None:
-    """Subtract Σ Cᵢⱼ times the change of atom i over the first n atoms of the panel.
+def _subtract_changes(moved: Array, c: Array, start: int, stop: int, u: Array) -> None:
+    """Subtract Σ cᵢ times the change of atom i over the first atoms of the panel.
 
     Four of them are subtracted at once, so that u is read and written less often.
     """
-    moved, i, first = work.moved, 0, j - j % len(work.moved)
-    c = work.C[j, first : first + n]
+    i, n = 0, len(c)
     while i + 3 < n:
         c_0, c_1, c_2, c_3 = c[i], c[i + 1], c[i + 2], c[i + 3]
         row_0, row_1 = moved[i, start:stop], moved[i + 1, start:stop]
