@@ -16,6 +16,12 @@ from somf.typing import Array, Ints, Matrix, Slices
 BLOCKS_PER_MASK = 2
 """Blocks that a mask at the strongest reduction is made of."""
 
+CYCLES_AT_ONCE = 64
+"""Cycles whose random orders are drawn at once: it takes as long as to draw one."""
+
+MOST_SUBSETS = 4096
+"""Subsets that are kept."""
+
 MOST_INDICATORS = 4096
 """Indicator vectors that are kept on the device."""
 
@@ -155,6 +161,8 @@ class BlockMasks:
         self.permutation: Ints | None = None
         self._everything = Subset((slice(0, n_features),), (0,), 1.0)  # if there is one block
         self._latest: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
+        self._orders: tuple[int, list[list[int]]] = (-1, [])  # of some cycles
+        self._subsets: dict[tuple[tuple[int, ...], int], Subset] = {}
         if n_blocks > 1:
             shuffled = generator(seed, "features").permutation(n_features)
             # Sorted inside a block: the order there is free, and memory is read faster forwards.
@@ -175,14 +183,28 @@ class BlockMasks:
 
     def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
         """Return the subsets of a cycle."""
-        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks))
-        subsets = []
-        for part in np.array_split(order, length):
-            chosen = tuple(sorted(part.tolist()))
-            rows = _joined([self.blocks[g] for g in chosen])
+        order, n = self._order_of(cycle), len(self.blocks)
+        edges = [n * i // length for i in range(length + 1)]
+        return [self._subset(tuple(sorted(order[a:b])), length) for a, b in pairwise(edges)]
+
+    def _order_of(self, cycle: int) -> list[int]:
+        """Return the blocks in the order in which a cycle visits them."""
+        group, number = divmod(cycle, CYCLES_AT_ONCE)
+        if self._orders[0] != group:
+            in_order = np.tile(np.arange(len(self.blocks)), (CYCLES_AT_ONCE, 1))
+            orders = generator(self.seed, "mask", group).permuted(in_order, axis=1)
+            self._orders = group, orders.tolist()
+        return self._orders[1][number]
+
+    def _subset(self, blocks: tuple[int, ...], length: int) -> Subset:
+        """Return the union of some blocks, in a cycle of some length."""
+        if (blocks, length) not in self._subsets:
+            if len(self._subsets) == MOST_SUBSETS:
+                self._subsets.clear()
+            rows = _joined([self.blocks[g] for g in blocks])
             # A feature is in one of the masks of its cycle, each as likely as the other.
-            subsets.append(Subset(rows, chosen, float(length)))
-        return subsets
+            self._subsets[blocks, length] = Subset(rows, blocks, float(length))
+        return self._subsets[blocks, length]
 
     def unite(self) -> None:
         """Join all blocks into one, for subsets that are all features from now on."""

@@ -154,7 +154,7 @@ def check_rows(rows: Any, shape: tuple[int, int], is_sparse: bool) -> None:
     is_sparse : bool
         Whether the source is sparse.
     """
-    _check_kind(rows, shape, is_sparse)
+    check_kind(rows, shape, is_sparse)
     if rows.shape != shape:
         raise _wrong_rows(rows, shape)
     if is_sparse:
@@ -173,7 +173,7 @@ def check_view(X: Any, positions: Ints, shape: tuple[int, int], is_sparse: bool 
     shape, is_sparse
         See `check_rows`.
     """
-    _check_kind(X, shape, is_sparse)
+    check_kind(X, shape, is_sparse)
     # As unsigned numbers, negative ones are huge.
     unsigned = positions.view(f"u{positions.itemsize}")
     is_inside = not len(positions) or unsigned.max() < X.shape[0]
@@ -181,7 +181,15 @@ def check_view(X: Any, positions: Ints, shape: tuple[int, int], is_sparse: bool 
         raise _wrong_rows(X, shape)
 
 
-def _check_kind(X: Any, shape: tuple[int, int], is_sparse: bool) -> None:
+def check_kind(X: Any, shape: tuple[int, int], is_sparse: bool) -> None:
+    """Raise an error if rows of a source are no array, no CSR array, or not real.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array
+    shape, is_sparse
+        See `check_rows`.
+    """
     if is_sparse:
         is_right = sp.issparse(X) and X.format == "csr"
         rule = "be CSR arrays if its is_sparse is True"

@@ -1,5 +1,6 @@
 """From a source to minibatches: source → order → readahead → gather → minibatch."""
 
+import math
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ContextDecorator, closing, contextmanager
@@ -10,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from somf.data.buffer import ChunkBuffer, SparseChunkBuffer
-from somf.data.checks import check_compressed, check_finite, check_view
+from somf.data.checks import check_compressed, check_finite, check_kind, check_view
 from somf.data.order import buffered_chunks, chunks_within, epoch_order
 from somf.data.readahead.background import read_ahead
 from somf.data.readahead.page_cache import read_through_page_cache
@@ -305,13 +306,15 @@ class Loader:
         from somf.data.sparse_gather import gather_sparse  # Numba is slow to import
 
         shape = (len(ids), self.source.shape[1])
-        check_view(X, positions, shape, is_sparse=True)
+        check_kind(X, shape, is_sparse=True)
+        has_shape = (len(positions), X.shape[1]) == shape
         column = None if self.permutation is None else self._column
-        gathered = gather_sparse(X, positions, column, self.dtype)
+        gathered = gather_sparse(X, positions, column, self.dtype) if has_shape else None
         if gathered is None:
+            check_view(X, positions, shape, is_sparse=True)
             check_compressed(X)
             raise AssertionError("an index lies outside, and SciPy has not found it")
-        if not np.isfinite(gathered.total):
+        if not math.isfinite(gathered.total):
             rows = sp.csr_array(X[positions], dtype=self.dtype)
             rows.sum_duplicates()
             check_finite(rows, rows.data, ids, self.name, self._name_of_feature)

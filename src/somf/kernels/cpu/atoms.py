@@ -19,7 +19,8 @@ from somf.kernels.cpu.products import MANY_ENTRIES, PER_BLAS_OPERATION
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
-from somf.kernels.protocol import precision, smallest_curvature
+from somf.kernels.cpu.usable import usable_atoms
+from somf.kernels.protocol import precision
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -33,8 +34,7 @@ MANY_ROWS = 1024
 def update_atoms(D: Array, B: Array, C: Array, rows: Slices, budget: Array, ball: AtomBall) -> None:
     """See `Kernels.update_atoms`."""
     if ball.l1_ratio != 0.0 or ball.positive:
-        usable = C.diagonal() > smallest_curvature(C)
-        update_in_any_ball(D, B, C, rows, usable, budget, ball)
+        update_in_any_ball(D, B, C, rows, budget, ball)
         return
     q, k = count_rows(rows), len(C)
     blocks, width = split_atoms(k, ATOMS_PER_BLOCK if q >= MANY_ROWS else ATOMS_PER_BLOCK // 2)
@@ -93,24 +93,12 @@ def _update_in_l2_ball(
     Writing the atoms of one block and preparing the next block is a single pass over the rows.
     """
     n_threads, weights = len(edges) - 1, np.zeros((0, 0), D.dtype)
-    usable = _usable(C, eps, tiny)
+    usable = usable_atoms(C, eps, tiny)
     for n_block in range(len(blocks) - 1):
         first, m = blocks[n_block], blocks[n_block + 1] - blocks[n_block]
         K = panel_gram(launcher, D, B, C, usable, first, m, pieces, edges, panel, weights, grams)
         weights = atom_weights(K, C, usable, budget, first, m).astype(D.dtype)
     in_parallel(last_block, launcher, n_threads, D, pieces, edges, panel, weights)
-
-
-@inner
-def _usable(C: Array, eps: float, tiny: float) -> Array:
-    """Return which atoms are updated; `smallest_curvature` says why others are not."""
-    largest = 0.0
-    for j in range(len(C)):
-        largest = max(largest, C[j, j])
-    usable = np.empty(len(C), np.bool_)
-    for j in range(len(C)):
-        usable[j] = C[j, j] > max(eps * eps * largest, tiny)
-    return usable
 
 
 @inner

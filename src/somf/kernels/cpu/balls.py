@@ -42,6 +42,8 @@ from somf.kernels.cpu.team import (
     wait_for_step,
 )
 from somf.kernels.cpu.threads import current_threads, threads_for
+from somf.kernels.cpu.usable import usable_atoms
+from somf.kernels.protocol import precision
 from somf.penalties import AtomBall
 from somf.typing import Array, Ints, Slices
 
@@ -82,7 +84,6 @@ def update_in_any_ball(
     B: Array,
     C: Array,
     rows: Slices,
-    usable: Array,
     budget: Array,
     ball: AtomBall,
 ) -> None:
@@ -94,8 +95,6 @@ def update_in_any_ball(
     B : ndarray of shape (p, k)
     C : ndarray of shape (k, k)
     rows : tuple of slices
-    usable : ndarray of bool of shape (k,)
-        Whether the atom is updated; the others stay.
     budget : ndarray of shape (k,)
     ball : AtomBall
     """
@@ -113,8 +112,8 @@ def update_in_any_ball(
         D,
         B,
         C,
-        usable,
-        budget.astype(np.float64),
+        *precision(C.dtype),
+        budget,
         pieces,
         edges,
         ball.l1_ratio,
@@ -130,7 +129,8 @@ def _update(
     D: Array,
     B: Array,
     C: Array,
-    usable: Array,
+    eps: float,
+    tiny: float,
     budget: Array,
     pieces: Ints,
     edges: Ints,
@@ -146,7 +146,9 @@ def _update(
     product = np.empty((n_threads, ROWS_AT_ONCE, len(atoms)), D.dtype)
     transposed = np.empty((n_threads, len(atoms), ROWS_AT_ONCE), D.dtype)
     parts, buffers = (pieces, edges, columns), (atoms, moved, near, sizes, C_J, product, transposed)
-    work = Pass(D, B, C, usable, *parts, mu, positive, *buffers, new_team(n_threads))
+    work = Pass(
+        D, B, C, usable_atoms(C, eps, tiny), *parts, mu, positive, *buffers, new_team(n_threads)
+    )
     in_parallel(_take_part, launcher, n_threads, work, budget)
 
 

@@ -52,8 +52,8 @@ def _external(routine: str, n_arguments: int, library: str = "blas") -> Any:
 # α op(A) op(B) + β C, and α AAᵀ + β C, in single and double precision
 _sgemm, _dgemm = _external("sgemm", 13), _external("dgemm", 13)
 _ssyrk, _dsyrk = _external("ssyrk", 10), _external("dsyrk", 10)
-# the solution of a positive definite system
-_dposv = _external("dposv", 8, "lapack")
+# the solution of positive definite systems
+_sposv, _dposv = _external("sposv", 8, "lapack"), _external("dposv", 8, "lapack")
 
 
 @inner
@@ -249,18 +249,37 @@ def mirror(C: Array) -> None:
             C[i, j] = C[j, i]
 
 
-@inner
-def solve_positive(A: Array, x: Array) -> None:
-    """Set x to the solution of Ay = x; for compiled functions only.
+def solve_positive(A: Array, X: Array) -> bool:
+    """Set X to the solution of YA = X; for compiled functions only.
 
     Parameters
     ----------
-    A : ndarray of shape (k, k) of float64, overwritten
-        Positive definite. What is below the diagonal does not matter.
-    x : ndarray of shape (k,) of float64, overwritten
+    A : ndarray of shape (k, k), overwritten
+        Positive definite, and thus symmetric. What is below the diagonal does not matter.
+    X : ndarray of shape (m, k), overwritten
+        Of the same type. Both are contiguous.
+
+    Returns
+    -------
+    is_solved : bool
+        False if A is not positive definite.
     """
-    sizes, letter = np.empty(3, np.int32), np.empty(1, np.uint8)
-    sizes[0], sizes[1], letter[0] = len(A), 1, LOWER
-    size, at_A = sizes.ctypes.data, A.ctypes.data
-    _dposv(letter.ctypes.data, size, size + 4, at_A, size, x.ctypes.data, size, size + 8)
-    sizes[0], letter[0] = 0, 0  # as above
+    raise NotImplementedError("only compiled functions can call this")  # the overload is called
+
+
+@overload(solve_positive)
+def _solve_positive_of_types(A: Any, X: Any) -> Any:
+    if not A.dtype == X.dtype:
+        raise TypingError(f"both must have one type, got {A} and {X}")
+    posv = _sposv if A.dtype == types.float32 else _dposv
+
+    def call(A: Any, X: Any) -> Any:
+        sizes, letter = np.empty(3, np.int32), np.empty(1, np.uint8)
+        sizes[0], sizes[1], letter[0] = len(A), len(X), LOWER
+        size, at_A = sizes.ctypes.data, A.ctypes.data
+        posv(letter.ctypes.data, size, size + 4, at_A, size, X.ctypes.data, size, size + 8)
+        is_solved = sizes[2] == 0
+        sizes[0], letter[0] = 0, 0  # as above
+        return is_solved
+
+    return call

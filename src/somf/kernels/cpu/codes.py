@@ -6,7 +6,6 @@ compiled.
 """
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs
 
 from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve
 from somf.kernels.cpu.certificate import certificate, residual
@@ -14,7 +13,7 @@ from somf.kernels.cpu.descent import descend
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.ridge import solve_ridge
+from somf.kernels.cpu.ridge import solve_ridge, solve_shared_ridge
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
@@ -37,8 +36,8 @@ def solve_codes(
     if penalty.has_closed_form:
         if len(grams) > 1 and _is_regular(grams, l2):
             solve_ridge(grams, beta, l2, code)
-        else:
-            code[:] = _ridge(grams, beta, l2)
+        elif len(grams) > 1 or not solve_shared_ridge(grams[0], beta, l2, code):
+            code[:] = _ridge_of_least_norm(grams, beta, l2)
     elif _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
         return objective, gap
     else:
@@ -53,32 +52,16 @@ def _is_regular(grams: Array, l2: float) -> bool:
     return bool(l2 > max(len(grams[0]) * np.finfo(grams.dtype).eps, 10 * SINGULAR) * largest)
 
 
-def _ridge(grams: Array, beta: Array, l2: float) -> Array:
+def _ridge_of_least_norm(grams: Array, beta: Array, l2: float) -> Array:
     """Return the codes (b, k) with (G + l2 I) α = β, of minimal norm where there are several."""
-    k = grams.shape[-1]
-    cutoff = k * np.finfo(grams.dtype).eps
-    largest = np.einsum("ijj->i", grams) + l2  # the trace bounds the largest eigenvalue
+    cutoff = grams.shape[-1] * np.finfo(grams.dtype).eps
     right_sides = beta.T[None] if len(grams) == 1 else beta[:, :, None]  # (m, k, columns)
-    if l2 > cutoff * largest.max(initial=0.0):
-        if len(grams) == 1 and (codes := _ridge_by_factor(grams[0], beta, l2)) is not None:
-            return codes
-        solution = np.linalg.solve(grams + l2 * np.eye(k, dtype=grams.dtype), right_sides)
-    else:
-        eigenvalues, V = np.linalg.eigh(grams)
-        eigenvalues += l2
-        usable = eigenvalues > cutoff * eigenvalues.max(axis=-1, initial=0.0, keepdims=True)
-        inverse = np.where(usable, 1 / np.where(usable, eigenvalues, 1), 0)
-        solution = V @ (inverse[:, :, None] * (V.swapaxes(-1, -2) @ right_sides))
+    eigenvalues, V = np.linalg.eigh(grams)
+    eigenvalues += l2
+    usable = eigenvalues > cutoff * eigenvalues.max(axis=-1, initial=0.0, keepdims=True)
+    inverse = np.where(usable, 1 / np.where(usable, eigenvalues, 1), 0)
+    solution = V @ (inverse[:, :, None] * (V.swapaxes(-1, -2) @ right_sides))
     return np.asarray(solution[0].T if len(grams) == 1 else solution[:, :, 0])
-
-
-def _ridge_by_factor(G: Array, beta: Array, l2: float) -> Array | None:
-    """Return the codes with (G + l2 I) α = β by a Cholesky factor; None if rounding leaves none."""
-    factorize, substitute = get_lapack_funcs(("potrf", "potrs"), (G,))
-    shifted = G.copy()
-    shifted.flat[:: len(G) + 1] += l2
-    factor, has_failed = factorize(shifted.T, lower=True, clean=False, overwrite_a=True)
-    return None if has_failed else np.asarray(substitute(factor, beta.T, lower=True)[0].T)
 
 
 # Neighbouring samples go to different threads: they tend to be equally hard.

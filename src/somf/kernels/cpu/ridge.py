@@ -1,9 +1,10 @@
-"""Ridge codes on the CPU, where every sample has a Gram matrix of its own.
+"""Ridge codes on the CPU, by Cholesky factors.
 
-Each is the solution of one linear system, by a Cholesky factor in double precision. LAPACK solves
-large systems one by one. In small ones the rows of a factor are too short for it, and each waits
-for the one before. So there all loops run over the samples of a group, which lie side by side in
-memory.
+Samples that share a Gram matrix are right sides of one linear system, which LAPACK solves. If each
+sample has a Gram matrix of its own, there are as many systems, which are factored in double
+precision. LAPACK solves large ones one by one. In small ones the rows of a factor are too short for
+it, and each waits for the one before. So there all loops run over the samples of a group, which lie
+side by side in memory.
 """
 
 import math
@@ -26,6 +27,46 @@ FEWEST_LANES = 8
 
 MOST_GROUPED_ATOMS = 56
 """Atoms up to which groups are faster than LAPACK."""
+
+
+def solve_shared_ridge(G: Array, beta: Array, l2: float, code: Array) -> bool:
+    """Set the codes to the solutions of (G + l2 I) α = β, unless rounding may spoil them.
+
+    Parameters
+    ----------
+    G : ndarray of shape (k, k)
+    beta : ndarray of shape (b, k)
+    l2 : float
+    code : ndarray of shape (b, k), overwritten
+
+    Returns
+    -------
+    is_solved : bool
+    """
+    is_solved: bool = _solve_shared(1, G, beta, l2, len(G) * float(np.finfo(G.dtype).eps), code)
+    return is_solved
+
+
+@region
+def _solve_shared(
+    launcher: int,  # noqa: ARG001 (the systems of all samples are one call of LAPACK)
+    G: Array,
+    beta: Array,
+    l2: float,
+    cutoff: float,
+    code: Array,
+) -> bool:
+    """Do what `solve_shared_ridge` says if l2 exceeds so much of the sum of all eigenvalues."""
+    A, X, trace = G.copy(), beta.copy(), l2
+    for j in range(len(A)):
+        trace += A[j, j]
+        A[j, j] += l2
+    if not l2 > cutoff * trace or not solve_positive(A, X):
+        return False
+    for i in range(len(X)):
+        for j in range(len(A)):
+            code[i, j] = X[i, j]
+    return True
 
 
 def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
@@ -60,16 +101,16 @@ def _solve_own(t: int, grams: Array, beta: Array, l2: float, systems: Array, cod
     """Solve the systems of a thread, in its own k² numbers for a matrix and k for a right side."""
     k = beta.shape[1]
     memory = systems[t].reshape(k * (k + 1))
-    A, x = memory[: k * k].reshape((k, k)), memory[k * k :]
+    A, x = memory[: k * k].reshape((k, k)), memory[k * k :].reshape((1, k))
     for i in range(t, len(beta), len(systems)):
         for j in range(k):
             for n in range(j, k):
                 A[j, n] = grams[i, j, n]
             A[j, j] += l2
-            x[j] = beta[i, j]
+            x[0, j] = beta[i, j]
         solve_positive(A, x)
         for j in range(k):
-            code[i, j] = x[j]
+            code[i, j] = x[0, j]
 
 
 def _solve_groups(threads: Threads, grams: Array, beta: Array, l2: float, code: Array) -> None:
