@@ -7,13 +7,13 @@ compiled.
 
 import numpy as np
 
-from somf.kernels.cpu.active_set import FIRST_CAPACITY, SINGULAR, solve
+from somf.kernels.cpu.active_set import FIRST_CAPACITY, solve
 from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.descent import descend
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.ridge import solve_ridge, solve_shared_ridge
+from somf.kernels.cpu.ridge import solve_ridge
 from somf.kernels.cpu.threads import threads_for
 from somf.penalties import CodePenalty
 from somf.typing import Array
@@ -34,22 +34,15 @@ def solve_codes(
     problem = grams, beta, sq_norm, l1, l2, positive
     is_solved = np.zeros(b, dtype=np.bool_)
     if penalty.has_closed_form:
-        if len(grams) > 1 and _is_regular(grams, l2):
-            solve_ridge(grams, beta, l2, code)
-        elif len(grams) > 1 or not solve_shared_ridge(grams[0], beta, l2, code):
-            code[:] = _ridge_of_least_norm(grams, beta, l2)
+        if solve_ridge(grams, beta, sq_norm, l2, code, objective, gap):
+            return objective, gap
+        code[:] = _ridge_of_least_norm(grams, beta, l2)
     elif _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
         return objective, gap
     else:
         _descend(n_threads, *problem, tol, n_parts, is_solved, code)
     _certify(n_threads, *problem, n_parts, is_solved, code, objective, gap)
     return objective, gap
-
-
-def _is_regular(grams: Array, l2: float) -> bool:
-    """Return whether l2 makes every G + l2 I safe to factor."""
-    largest = np.einsum("ijj->i", grams).max(initial=0.0) + l2  # the trace bounds all eigenvalues
-    return bool(l2 > max(len(grams[0]) * np.finfo(grams.dtype).eps, 10 * SINGULAR) * largest)
 
 
 def _ridge_of_least_norm(grams: Array, beta: Array, l2: float) -> Array:

@@ -8,14 +8,16 @@ side by side in memory.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from somf.kernels.cpu.blas import solve_positive
+from somf.kernels.cpu.certificate import certificate, residual
 from somf.kernels.cpu.jit import inner
 from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
-from somf.kernels.cpu.threads import Threads, threads_for
+from somf.kernels.cpu.threads import threads_for
 from somf.kernels.pairs import n_pairs
 from somf.typing import Array
 
@@ -28,142 +30,185 @@ FEWEST_LANES = 8
 MOST_GROUPED_ATOMS = 56
 """Atoms up to which groups are faster than LAPACK."""
 
+LEAST_SHARE = 1e-6
+"""The share of l2 in the sum of all eigenvalues below which own systems are not factored."""
 
-def solve_shared_ridge(G: Array, beta: Array, l2: float, code: Array) -> bool:
-    """Set the codes to the solutions of (G + l2 I) α = β, unless rounding may spoil them.
+
+class Ridge(NamedTuple):
+    """Codes to solve, with what is known of them in the end.
+
+    Attributes
+    ----------
+    grams : ndarray of shape (1, k, k) or (b, k, k)
+    beta : ndarray of shape (b, k)
+    sq_norm : ndarray of shape (b,)
+    l2 : float
+    code : ndarray of shape (b, k)
+    objective, gap : ndarray of shape (b,)
+    """
+
+    grams: Array
+    beta: Array
+    sq_norm: Array
+    l2: float
+    code: Array
+    objective: Array
+    gap: Array
+
+
+def solve_ridge(
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l2: float,
+    code: Array,
+    objective: Array,
+    gap: Array,
+) -> bool:
+    """Set codes to the solutions of (G + l2 I) α = β, unless rounding may spoil one of them.
 
     Parameters
     ----------
-    G : ndarray of shape (k, k)
+    grams : ndarray of shape (1, k, k) or (b, k, k)
+        For the codes, what is below their diagonals does not matter.
     beta : ndarray of shape (b, k)
+    sq_norm : ndarray of shape (b,)
     l2 : float
     code : ndarray of shape (b, k), overwritten
+    objective, gap : ndarray of shape (b,), overwritten
 
     Returns
     -------
     is_solved : bool
+        If False, nothing can be said of codes, objectives and gaps.
     """
-    is_solved: bool = _solve_shared(1, G, beta, l2, len(G) * float(np.finfo(G.dtype).eps), code)
-    return is_solved
+    b, k = beta.shape
+    codes, double = Ridge(grams, beta, sq_norm, l2, code, objective, gap), np.dtype(np.float64)
+    eps = float(np.finfo(grams.dtype).eps)
+    if len(grams) == 1:
+        threads = threads_for(2.0 * b * k * k)
+        is_solved = np.zeros(min(threads.count, b), np.bool_)
+        _solve_shared(threads.count, codes, k * eps, is_solved)
+        return bool(is_solved.all())
+    if b == 0:  # a rank may have no samples
+        return True
+    cutoff, threads = max(k * eps, LEAST_SHARE), threads_for(float(b) * k * k * k / 6)
+    if k <= MOST_GROUPED_ATOMS:
+        n_lanes = min(b, LANES, -(-b // (threads.count * FEWEST_LANES)) * FEWEST_LANES)
+        is_solved = np.zeros(min(threads.count, -(-b // n_lanes)), np.bool_)
+        size = n_pairs(k) + k, n_lanes
+        memory = threads.buffer("ridge groups", (len(is_solved), *size), double)
+        _solve_groups(threads.count, codes, cutoff, memory, is_solved)
+    else:
+        is_solved = np.zeros(min(threads.count, b), np.bool_)
+        memory = threads.buffer("ridge systems", (len(is_solved), k, k + 1), double)
+        _solve_one_by_one(threads.count, codes, cutoff, memory, is_solved)
+    return bool(is_solved.all())
 
 
 @region
-def _solve_shared(
-    launcher: int,  # noqa: ARG001 (the systems of all samples are one call of LAPACK)
-    G: Array,
-    beta: Array,
-    l2: float,
-    cutoff: float,
-    code: Array,
-) -> bool:
-    """Do what `solve_shared_ridge` says if l2 exceeds so much of the sum of all eigenvalues."""
-    A, X, trace = G.copy(), beta.copy(), l2
+def _solve_shared(launcher: int, codes: Ridge, cutoff: float, is_solved: Array) -> None:
+    """Solve the systems of all samples by one call of LAPACK, in the precision of the data."""
+    A, X, trace = codes.grams[0].copy(), codes.beta.copy(), codes.l2
     for j in range(len(A)):
         trace += A[j, j]
-        A[j, j] += l2
-    if not l2 > cutoff * trace or not solve_positive(A, X):
-        return False
-    for i in range(len(X)):
-        for j in range(len(A)):
-            code[i, j] = X[i, j]
-    return True
+        A[j, j] += codes.l2
+    if codes.l2 > cutoff * trace and solve_positive(A, X):
+        in_parallel(_take_solution, launcher, len(is_solved), codes, X, is_solved)
 
 
-def solve_ridge(grams: Array, beta: Array, l2: float, code: Array) -> None:
-    """Set the codes to the solutions of (G + l2 I) α = β, which must be regular.
+@inner
+def _take_solution(t: int, codes: Ridge, X: Array, is_solved: Array) -> None:
+    g = np.empty(X.shape[1], X.dtype)
+    for i in range(t, len(X), len(is_solved)):
+        for j in range(X.shape[1]):
+            codes.code[i, j] = X[i, j]
+        _certify(codes, i, g)
+    is_solved[t] = True
 
-    Parameters
-    ----------
-    grams : ndarray of shape (b, k, k)
-        What is below their diagonals does not matter.
-    beta : ndarray of shape (b, k)
-    l2 : float
-    code : ndarray of shape (b, k), overwritten
-    """
-    b, k = beta.shape
-    threads = threads_for(float(b) * k * k * k / 6)
-    if k <= MOST_GROUPED_ATOMS:
-        _solve_groups(threads, grams, beta, l2, code)
-    else:
-        systems = threads.buffer("ridge systems", (min(threads.count, b), k, k + 1), np.dtype("f8"))
-        _solve_one_by_one(threads.count, grams, beta, l2, systems, code)
+
+@inner
+def _certify(codes: Ridge, i: int, g: Array) -> None:
+    """Write objective and duality gap of a code; `g` is a buffer."""
+    G, beta, a = codes.grams[min(i, len(codes.grams) - 1)], codes.beta[i], codes.code[i]
+    residual(G, beta, a, g)
+    found = certificate(G, beta, g, a, codes.sq_norm[i], 0.0, codes.l2, False)
+    codes.objective[i], codes.gap[i] = found
 
 
 @region
 def _solve_one_by_one(
-    launcher: int, grams: Array, beta: Array, l2: float, systems: Array, code: Array
+    launcher: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array
 ) -> None:
-    in_parallel(_solve_own, launcher, len(systems), grams, beta, l2, systems, code)
+    in_parallel(_solve_own, launcher, len(is_solved), codes, cutoff, memory, is_solved)
 
 
 @inner
-def _solve_own(t: int, grams: Array, beta: Array, l2: float, systems: Array, code: Array) -> None:
+def _solve_own(t: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array) -> None:
     """Solve the systems of a thread, in its own k² numbers for a matrix and k for a right side."""
-    k = beta.shape[1]
-    memory = systems[t].reshape(k * (k + 1))
-    A, x = memory[: k * k].reshape((k, k)), memory[k * k :].reshape((1, k))
-    for i in range(t, len(beta), len(systems)):
+    k, l2 = codes.beta.shape[1], codes.l2
+    numbers, g = memory[t].reshape(k * (k + 1)), np.empty(k, codes.beta.dtype)
+    A, x = numbers[: k * k].reshape((k, k)), numbers[k * k :].reshape((1, k))
+    for i in range(t, len(codes.beta), len(is_solved)):
+        trace = l2
         for j in range(k):
             for n in range(j, k):
-                A[j, n] = grams[i, j, n]
+                A[j, n] = codes.grams[i, j, n]
+            trace += A[j, j]
             A[j, j] += l2
-            x[0, j] = beta[i, j]
-        solve_positive(A, x)
+            x[0, j] = codes.beta[i, j]
+        if not (l2 > cutoff * trace and solve_positive(A, x)):
+            return
         for j in range(k):
-            code[i, j] = x[0, j]
-
-
-def _solve_groups(threads: Threads, grams: Array, beta: Array, l2: float, code: Array) -> None:
-    b, k = beta.shape
-    per_thread = -(-b // threads.count)
-    n_lanes = min(b, LANES, -(-per_thread // FEWEST_LANES) * FEWEST_LANES)
-    n_parts, double = min(threads.count, -(-b // n_lanes)), np.dtype(np.float64)
-    factors = threads.buffer("ridge factors", (n_parts, n_pairs(k), n_lanes), double)
-    codes = threads.buffer("ridge codes", (n_parts, k, n_lanes), double)
-    _solve(threads.count, grams, beta, l2, factors, codes, code)
+            codes.code[i, j] = x[0, j]
+        _certify(codes, i, g)
+    is_solved[t] = True
 
 
 @region
-def _solve(
-    launcher: int,
-    grams: Array,
-    beta: Array,
-    l2: float,
-    factors: Array,
-    codes: Array,
-    code: Array,
+def _solve_groups(
+    launcher: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array
 ) -> None:
-    in_parallel(_solve_share, launcher, len(factors), grams, beta, l2, factors, codes, code)
+    in_parallel(_solve_share, launcher, len(is_solved), codes, cutoff, memory, is_solved)
 
 
 @inner
-def _solve_share(
-    t: int, grams: Array, beta: Array, l2: float, factors: Array, codes: Array, code: Array
-) -> None:
-    factor, x = factors[t], codes[t]
-    n_lanes = x.shape[1]
-    for start in range(t * n_lanes, len(beta), len(factors) * n_lanes):
-        _begin(start, grams, beta, l2, factor, x)
+def _solve_share(t: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array) -> None:
+    """Solve the groups of a thread, in its own memory for factors and right sides."""
+    beta, k, n_lanes = codes.beta, codes.beta.shape[1], memory.shape[2]
+    n_entries, g = memory.shape[1] - k, np.empty(k, beta.dtype)
+    factor, x = memory[t, :n_entries], memory[t, n_entries:]
+    for start in range(t * n_lanes, len(beta), len(is_solved) * n_lanes):
+        if not _begin(start, codes, cutoff, factor, x):
+            return
         _factorize(factor, x)
         _substitute(factor, x)
         for lane in range(min(n_lanes, len(beta) - start)):
-            for j in range(len(x)):
-                code[start + lane, j] = x[j, lane]
+            for j in range(k):
+                codes.code[start + lane, j] = x[j, lane]
+            _certify(codes, start + lane, g)
+    is_solved[t] = True
 
 
 @inner
-def _begin(start: int, grams: Array, beta: Array, l2: float, factor: Array, x: Array) -> None:
-    """Fill a group: the upper triangles of G + l2 I, row after row, and β."""
-    at, k = 0, len(x)
-    for j in range(k):
-        for lane in range(x.shape[1]):
-            i = min(start + lane, len(beta) - 1)
-            row = grams[i, j]
+def _begin(start: int, codes: Ridge, cutoff: float, factor: Array, x: Array) -> bool:
+    """Fill a group: the upper triangles of G + l2 I, row after row, and β.
+
+    Return whether l2 exceeds so much of the sum of all eigenvalues, for all of them.
+    """
+    k, is_regular = len(x), True
+    for lane in range(x.shape[1]):
+        i, at, trace = min(start + lane, len(codes.beta) - 1), 0, codes.l2
+        for j in range(k):
+            row = codes.grams[i, j]
             for n in range(j, k):
                 factor[at + n - j, lane] = row[n]
-            factor[at, lane] += l2
-            x[j, lane] = beta[i, j]
-        at += k - j
+            trace += row[j]
+            factor[at, lane] += codes.l2
+            x[j, lane] = codes.beta[i, j]
+            at += k - j
+        is_regular &= codes.l2 > cutoff * trace
+    return is_regular
 
 
 @inner
