@@ -501,9 +501,10 @@ def test_combined_gram_matrices_are_weighted_sums(kernels, dtype):
 @pytest.mark.parametrize("mu", RATIOS)
 def test_atom_norms_follow_their_formula(kernels, dtype, mu):
     D = np.random.default_rng(0).standard_normal((30, 4)).astype(dtype)
-    norms = kernels.atom_norms(D, (slice(2, 9), slice(15, 30)), AtomBall(mu, False))
-    D = np.delete(D, [0, 1, 9, 10, 11, 12, 13, 14], axis=0)
-    np.testing.assert_allclose(norms, mu * np.abs(D).sum(0) + (1 - mu) * (D**2).sum(0), rtol=1e-5)
+    runs = slice(2, 9), slice(15, 30)
+    norms = kernels.atom_norms(D, runs, AtomBall(mu, False))
+    expected = [mu * np.abs(D[s]).sum(0) + (1 - mu) * (D[s] ** 2).sum(0) for s in runs]
+    np.testing.assert_allclose(norms, expected, rtol=1e-5)
     assert norms.dtype == dtype
 
 

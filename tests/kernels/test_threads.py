@@ -105,14 +105,15 @@ def test_reader_threads_end_with_the_context():
 def test_shares_of_rows_are_disjoint_complete_and_balanced(rows, n_threads):
     pieces, edges = shares(rows, n_threads)
     parts = [
-        [i for start, stop, _ in pieces[edges[t] : edges[t + 1]] for i in range(start, stop)]
+        [i for start, stop, *_ in pieces[edges[t] : edges[t + 1]] for i in range(start, stop)]
         for t in range(n_threads)
     ]
     everything = [i for s in rows for i in range(s.start, s.stop)]
     assert list(chain(*parts)) == everything
     assert count_rows(rows) == len(everything)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert [before for _, _, before in pieces] == [everything.index(start) for start, *_ in pieces]
+    assert [before for *_, before, _ in pieces] == [everything.index(start) for start, *_ in pieces]
+    assert all(rows[run].start <= start < rows[run].stop for start, *_, run in pieces)
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, SparsePCA])

@@ -1,6 +1,6 @@
 """The update of the atoms, and the replacement of unused ones."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -70,7 +70,7 @@ class Dictionary:
             frozen = self.indicators.without(subset.blocks) @ norms
         else:
             D_s, rows = subset.of_features(self.state.D)
-            frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)
+            frozen = norms.sum(axis=0) - self.kernels.atom_norms(D_s, rows, self.ball)[0]
         budget = 1 - frozen
         budget[budget < 0] = 0  # of what rounding has left; `clip` would take three times as long
         self._move(subset, C, budget)
@@ -86,12 +86,12 @@ class Dictionary:
         self._update_atoms(D_s, B_s, C, rows, budget)
         subset.write_back(self.state.D, D_s)
 
-    def update_norms(self, blocks: Iterable[int], grams: Array | None) -> None:
+    def update_norms(self, blocks: Sequence[int], grams: Array | None) -> None:
         """Recompute the norms of atoms inside some blocks.
 
         Parameters
         ----------
-        blocks : iterable of int
+        blocks : sequence of int
         grams : ndarray of shape (R, k, k), optional
             Gram matrices of the blocks, whose diagonals are the norms of the ℓ2 ball.
         """
@@ -99,8 +99,8 @@ class Dictionary:
         if grams is not None and self.ball.l1_ratio == 0.0:
             norms[:] = grams.diagonal(0, 1, 2)  # all blocks at once is faster than some of them
             return
-        for g in blocks:
-            norms[g] = self.kernels.atom_norms(self.state.D, (self.blocks[g],), self.ball)
+        runs = tuple(self.blocks[g] for g in blocks)
+        norms[list(blocks)] = self.kernels.atom_norms(self.state.D, runs, self.ball)
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Replace unused atoms by the worst coded samples of a minibatch, those of all ranks.

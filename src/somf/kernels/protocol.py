@@ -459,18 +459,18 @@ class Kernels(Protocol):
         ...
 
     def atom_norms(self, D: Array, rows: Slices, ball: AtomBall) -> Array:
-        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every atom over some features.
+        """Return μ‖d‖₁ + (1−μ)‖d‖₂² of every atom over each of some runs of features.
 
         Parameters
         ----------
         D : array of shape (p, k)
-        rows : tuple of slices
-            The features.
+        rows : tuple of n slices
+            The runs of features.
         ball : AtomBall
 
         Returns
         -------
-        norms : array of shape (k,)
+        norms : array of shape (n, k)
         """
         ...
 

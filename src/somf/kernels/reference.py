@@ -226,4 +226,4 @@ def update_part(
 
 def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
-    return ball.norm(D[_indices(rows)])
+    return np.stack([ball.norm(D[s]) for s in rows])

@@ -357,9 +357,10 @@ def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
     """See `Kernels.atom_norms`."""
     threads = threads_for(4.0 * D.shape[1] * count_rows(rows))
     pieces, edges = shares(rows, threads.count)
-    parts, norms = np.zeros((threads.count, 1, D.shape[1])), np.empty((1, D.shape[1]))
+    parts = np.zeros((threads.count, len(rows), D.shape[1]))
+    norms = np.empty(parts.shape[1:], D.dtype)
     _atom_norms(threads.count, D, pieces, edges, ball.l1_ratio, parts, norms)
-    return np.asarray(norms[0].astype(D.dtype))
+    return norms
 
 
 @region
@@ -367,7 +368,10 @@ def _atom_norms(
     launcher: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array, norms: Array
 ) -> None:
     in_parallel(_atom_norms_share, launcher, len(parts), D, pieces, edges, mu, parts)
-    _sum(launcher, parts, norms)
+    _sum(launcher, parts, parts[0])
+    for run in range(len(norms)):
+        for j in range(norms.shape[1]):
+            norms[run, j] = parts[0, run, j]
 
 
 @inner
@@ -375,10 +379,11 @@ def _atom_norms_share(
     t: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array
 ) -> None:
     for n in range(edges[t], edges[t + 1]):
+        totals = parts[t, pieces[n, 3]]
         for row in range(pieces[n, 0], pieces[n, 1]):
             for j in range(D.shape[1]):
                 entry = D[row, j]
-                parts[t, 0, j] += mu * abs(entry) + (1 - mu) * entry * entry
+                totals[j] += mu * abs(entry) + (1 - mu) * entry * entry
 
 
 def by_rows(A: Array) -> Array:

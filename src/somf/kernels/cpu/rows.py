@@ -16,8 +16,9 @@ class Shares(NamedTuple):
 
     Attributes
     ----------
-    pieces : ndarray of shape (n, 3)
-        First row, row after the last, and how many rows come before the piece.
+    pieces : ndarray of shape (n, 4)
+        First row, row after the last, how many rows come before the piece, and in which of the
+        given slices it is.
     edges : ndarray of shape (n_threads + 1,)
         The pieces of thread t are those from ``edges[t]`` to ``edges[t + 1]``.
     """
@@ -51,11 +52,12 @@ def _shares(n_threads: int, most: int, *row_edges: int) -> Shares:
     for thread in range(n_threads):
         first, last = total * thread // n_threads, total * (thread + 1) // n_threads
         before = 0
-        for start, stop in rows:
+        for run, (start, stop) in enumerate(rows):
             a = start + max(first - before, 0)
             b = start + min(last - before, stop - start)
-            pieces += [(at, min(at + most, b), before + at - start) for at in range(a, b, most)]
+            for at in range(a, b, most):
+                pieces.append((at, min(at + most, b), before + at - start, run))
             before += stop - start
         edges.append(len(pieces))
-    table = np.array(pieces, dtype=np.int64).reshape(-1, 3)
+    table = np.array(pieces, dtype=np.int64).reshape(-1, 4)
     return Shares(table, np.array(edges, dtype=np.int64))

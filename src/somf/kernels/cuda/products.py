@@ -54,4 +54,6 @@ def sum_parts(parts: Any) -> Any:
 def atom_norms(D: Any, rows: Slices, ball: AtomBall) -> Any:
     """See `Kernels.atom_norms`."""
     mu = ball.l1_ratio
-    return sum(mu * D[s].abs().sum(dim=0) + (1 - mu) * D[s].square().sum(dim=0) for s in rows)
+    return torch.stack(
+        [mu * D[s].abs().sum(dim=0) + (1 - mu) * D[s].square().sum(dim=0) for s in rows]
+    )
