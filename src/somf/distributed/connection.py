@@ -11,6 +11,7 @@ from somf.distributed.communicator import Alone, Communicator
 from somf.distributed.environment import Launch, launched
 from somf.distributed.failures import Witness
 from somf.distributed.process_group import ProcessGroup
+from somf.distributed.transfer import shared_memory
 from somf.errors import ParameterError, RankError
 from somf.optional import import_optional
 
@@ -143,6 +144,7 @@ def _connect(torch: Any, uses_gpu: bool, launch: Launch | None) -> ProcessGroup:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     place = [platform.node(), cores]
     made.n_beside = made.tell(place).count(place)
+    made.shared_memory = shared_memory(made)
     if uses_gpu:
         _choose_gpu(torch, launch)
         facts = made.tell([platform.node(), torch.cuda.current_device()])

@@ -20,6 +20,7 @@ from somf.distributed.dealing import edges_of
 from somf.distributed.failures import Witness
 from somf.distributed.row_work import NO_WORK, RowWork
 from somf.distributed.spread import SpreadUpdate, UpdateByFeature
+from somf.distributed.transfer import SharedMemory
 from somf.errors import RankError
 from somf.kernels import Kernels
 from somf.kernels.pairs import places, upper
@@ -66,6 +67,8 @@ class ProcessGroup:
         How many ranks share the cores of this one, itself included.
     is_broken : bool
         Whether a rank has failed, so that no message can be sent any more.
+    shared_memory : SharedMemory or None
+        Of all ranks, if they are on one machine.
     row_work : RowWork
         What this rank does while it waits for messages.
     idle_work : callable
@@ -80,6 +83,7 @@ class ProcessGroup:
         self.rank, self.size = witness.rank, witness.size
         self.n_bytes = self.n_messages = 0
         self.n_beside, self.is_broken = 1, False
+        self.shared_memory: SharedMemory | None = None
         self._notes: dict[str, float] = {}
         self._enclosed: dict[str, float] = {}
         self.row_work = NO_WORK
@@ -250,6 +254,17 @@ class ProcessGroup:
         return _like(self.exchange(_to_host(send)), send)
 
     # Messages
+
+    def meet(self, n_bytes: int = 0) -> None:
+        """Wait until all ranks have called this.
+
+        Parameters
+        ----------
+        n_bytes : int
+            What other ranks then read of this one, which counts as sent.
+        """
+        self.exchange(np.zeros((self.size, 1), np.uint8))
+        self.n_bytes += n_bytes
 
     def _send_to_all(self, message: Array) -> Array:
         """Send an array to all ranks; return those of all ranks, one in each row."""

@@ -7,8 +7,10 @@ atom couples all rows, one atom after the other. There every rank gets all rows 
 many numbers, and updates all rows of D. So it does where features have matrices C of their own.
 """
 
+from itertools import pairwise
 from typing import Any
 
+from somf.distributed.transfer import transfer_for
 from somf.kernels import Kernels
 from somf.penalties import AtomBall
 from somf.typing import Array, Slices
@@ -29,8 +31,8 @@ class SpreadUpdate:
 
     def __init__(self, group: Any, kernels: Kernels, ball: AtomBall) -> None:
         self.group, self.kernels, self.ball = group, kernels, ball
+        self.transfer = transfer_for(group, kernels)
         self.is_spread = ball.l1_ratio == 0.0 and not ball.positive
-        self._buffers: dict[str, Array] = {}
 
     def __call__(self, D: Array, B: Array, C: Array, rows: Slices, budget: Array) -> None:
         """Update the rows of D.
@@ -45,36 +47,30 @@ class SpreadUpdate:
         rows : tuple of slices
         budget : array of shape (k,)
         """
-        q, size = sum(s.stop - s.start for s in rows), self.group.size
-        m = -(-q // size)
-        send, received = (self._buffer(name, (size, m), B) for name in ("send", "received"))
-        self.kernels.pack_rows(B, rows, send.reshape(size * m, -1))
-        send.reshape(size * m, -1)[q:] = 0
-        B_own = self.kernels.sum_parts(self.group.carry(send, received))
-        if self.is_spread:
-            first = min(self.group.rank * m, q)
-            n_own, D_own = min(q - first, m), send[0]
-            self.kernels.pack_rows(D, some_of(rows, first, n_own), D_own)
-            total = self.group.add_up_symmetric
-            self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, total)
-            send[1:] = D_own
-            D_s = self.group.carry(send, received).reshape(size * m, -1)
-            self.kernels.unpack_rows(D_s, D, rows)
-            return
-        send[:] = B_own
-        B_s = self.group.carry(send, received).reshape(size * m, -1)[:q]
-        D_s = send.reshape(size * m, -1)[:q]
-        self.kernels.pack_rows(D, rows, D_s)
-        self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
-        self.kernels.unpack_rows(D_s, D, rows)
+        q, size, (_, k) = sum(s.stop - s.start for s in rows), self.group.size, B.shape
+        m, pack, transfer = -(-q // size), self.kernels.pack_rows, self.transfer
+        edges = [min(rank * m, q) for rank in range(size + 1)]
+        shares = [some_of(rows, first, last - first) for first, last in pairwise(edges)]
+        counts, rank = [last - first for first, last in pairwise(edges)], self.group.rank
 
-    def _buffer(self, name: str, shape: tuple[int, int], like: Array) -> Array:
-        """Return memory for a message, which is used again and again, as (*shape, k)."""
-        n_rows, k = shape[0] * shape[1], like.shape[1]
-        memory = self._buffers.get(name)
-        if memory is None or len(memory) < n_rows:
-            memory = self._buffers[name] = self.kernels.zeros((n_rows, k), like)
-        return memory[:n_rows].reshape(*shape, k)
+        for part, share, count in zip(
+            transfer.room_for_each((m, k), B), shares, counts, strict=True
+        ):
+            pack(B, share, part[:count])
+        B_own = self.kernels.sum_parts(transfer.exchange())
+        own = transfer.room((m, k), D)
+        if not self.is_spread:
+            own[:] = B_own
+            B_s = transfer.share().reshape(size * m, k)[:q]
+            D_s = self.kernels.zeros((q, k), D)
+            pack(D, rows, D_s)
+            self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
+        else:
+            pack(D, shares[rank], own[: counts[rank]])
+            total = self.group.add_up_symmetric
+            self.kernels.update_part(own[: counts[rank]], B_own[: counts[rank]], C, budget, total)
+            D_s = transfer.share().reshape(size * m, k)
+        self.kernels.unpack_rows(D_s, D, rows)
 
 
 class UpdateByFeature:
