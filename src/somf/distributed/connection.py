@@ -11,7 +11,7 @@ from somf.distributed.communicator import Alone, Communicator
 from somf.distributed.environment import Launch, launched
 from somf.distributed.failures import Witness
 from somf.distributed.process_group import ProcessGroup
-from somf.distributed.transfer import shared_memory
+from somf.distributed.shared_memory import shared_memory
 from somf.errors import ParameterError, RankError
 from somf.optional import import_optional
 

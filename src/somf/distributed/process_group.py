@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,8 @@ from somf.distributed.communicator import AtomUpdate, AtomUpdateByFeature
 from somf.distributed.dealing import edges_of
 from somf.distributed.failures import Witness
 from somf.distributed.row_work import NO_WORK, RowWork
+from somf.distributed.shared_memory import SharedMemory
 from somf.distributed.spread import SpreadUpdate, UpdateByFeature
-from somf.distributed.transfer import SharedMemory
 from somf.errors import RankError
 from somf.kernels import Kernels
 from somf.kernels.pairs import places, upper
@@ -31,6 +31,12 @@ logger = logging.getLogger("somf")
 
 POLL = timedelta(seconds=0.25)
 """How long to wait for a message before looking whether another rank has failed."""
+
+SPIN_SECONDS = 0.005
+"""How long a rank looks again and again for what others write, if it has nothing else to do."""
+
+PAUSE = 0.0005
+"""Seconds between two looks after that."""
 
 DIRECT_BYTES = 200_000
 """Numbers of which a rank can send all others a copy in so many bytes are summed in one message.
@@ -255,19 +261,17 @@ class ProcessGroup:
 
     # Messages
 
-    def meet(self, n_bytes: int = 0) -> None:
-        """Wait until all ranks have called this.
-
-        Parameters
-        ----------
-        n_bytes : int
-            What other ranks then read of this one, which counts as sent.
-        """
-        self.exchange(np.zeros((self.size, 1), np.uint8))
+    def count_message(self, n_bytes: int) -> None:
+        """Count a message with so many bytes for others."""
+        if self.is_broken:
+            raise self.witness.verdict("a rank has failed before")
+        self.n_messages += 1
         self.n_bytes += n_bytes
 
     def _send_to_all(self, message: Array) -> Array:
         """Send an array to all ranks; return those of all ranks, one in each row."""
+        if self.shared_memory is not None:
+            return self.shared_memory.share(message).copy()
         messages: Array = self.exchange(np.repeat(message[None], self.size, axis=0))
         return messages
 
@@ -285,43 +289,77 @@ class ProcessGroup:
         -------
         received : array of the same shape and kind
         """
-        if self.is_broken:
-            raise self.witness.verdict("a rank has failed before")
         is_host = isinstance(send, np.ndarray)
+        if is_host and self.shared_memory is not None:
+            self.shared_memory.room_for_each(send.shape[1:], send)[:] = send
+            parts = self.shared_memory.exchange()
+            if received is None:
+                return parts.copy()
+            received[:] = parts
+            return received
+        self.count_message(send.nbytes // self.size * (self.size - 1))
         tensor = self.torch.from_numpy(send) if is_host else send
         if received is None:
             received = self.torch.empty_like(tensor)
         elif is_host:
             received = self.torch.from_numpy(received)
         group = self.group if is_host else self.device_group
-        self.n_messages += 1
-        self.n_bytes += tensor.nbytes // self.size * (self.size - 1)
         with self._naming_failures():
             work = self.torch.distributed.all_to_all_single(
                 received, tensor, group=group, async_op=True
             )
-            if is_host:
-                self._wait(work)
-            else:
+            if not is_host:
                 work.wait()  # of the stream, not of this process
+        if is_host:
+            self._wait_for(work)
         return received.numpy() if is_host else received
 
-    def _wait(self, work: Any) -> None:
-        """Wait for a message, until it is there, or another rank has failed, or for too long."""
-        while not work.is_completed() and (self.row_work.advance() or self.idle_work()):
-            pass
-        end = monotonic() + self.timeout
-        while True:
-            try:
-                work.wait(POLL)
-            except RuntimeError:  # the message has failed, or it has not come yet
+    def _wait_for(self, work: Any) -> None:
+        """Wait for a message of torch."""
+        with self._naming_failures():
+            self._work_until(work.is_completed)
+            end = monotonic() + self.timeout
+            while True:
+                try:
+                    work.wait(POLL)
+                except RuntimeError:  # the message has failed, or it has not come yet
+                    if work.is_completed():
+                        work.wait()
                 if work.is_completed():
-                    work.wait()
-            if work.is_completed():
-                return
-            self.witness.look()
-            if monotonic() > end:
-                raise TimeoutError(f"no message for {self.timeout:g} seconds")
+                    return
+                self._look(end)
+
+    def wait(self, is_over: Callable[[], bool], look: Callable[[], None]) -> None:
+        """Wait for something, until it is over, or another rank has failed, or for too long.
+
+        Parameters
+        ----------
+        is_over : callable
+        look : callable
+            Raises RuntimeError if it cannot come any more.
+        """
+        with self._naming_failures():
+            self._work_until(is_over)
+            start = monotonic()
+            next_look, end = start + POLL.total_seconds(), start + self.timeout
+            while not is_over():
+                now = monotonic()
+                sleep(0 if now < start + SPIN_SECONDS else PAUSE)
+                if now > next_look:
+                    look()
+                    self._look(end)
+                    next_look = now + POLL.total_seconds()
+
+    def _work_until(self, is_over: Callable[[], bool]) -> None:
+        """Do other work until something is over, or none is left."""
+        while not is_over() and (self.row_work.advance() or self.idle_work()):
+            pass
+
+    def _look(self, end: float) -> None:
+        """Raise an error if another rank has reported one, or after the end of the time-out."""
+        self.witness.look()
+        if monotonic() > end:
+            raise TimeoutError(f"no message for {self.timeout:g} seconds")
 
     @contextmanager
     def _naming_failures(self) -> Iterator[None]:

@@ -51,25 +51,24 @@ class SpreadUpdate:
         m, pack, transfer = -(-q // size), self.kernels.pack_rows, self.transfer
         edges = [min(rank * m, q) for rank in range(size + 1)]
         shares = [some_of(rows, first, last - first) for first, last in pairwise(edges)]
-        counts, rank = [last - first for first, last in pairwise(edges)], self.group.rank
+        counts = [last - first for first, last in pairwise(edges)]
 
         for part, share, count in zip(
             transfer.room_for_each((m, k), B), shares, counts, strict=True
         ):
             pack(B, share, part[:count])
         B_own = self.kernels.sum_parts(transfer.exchange())
-        own = transfer.room((m, k), D)
         if not self.is_spread:
-            own[:] = B_own
-            B_s = transfer.share().reshape(size * m, k)[:q]
+            B_s = transfer.share(B_own).reshape(size * m, k)[:q]
             D_s = self.kernels.zeros((q, k), D)
             pack(D, rows, D_s)
             self.kernels.update_atoms(D_s, B_s, C, (slice(0, q),), budget, self.ball)
         else:
-            pack(D, shares[rank], own[: counts[rank]])
-            total = self.group.add_up_symmetric
-            self.kernels.update_part(own[: counts[rank]], B_own[: counts[rank]], C, budget, total)
-            D_s = transfer.share().reshape(size * m, k)
+            D_own, total = self.kernels.zeros((m, k), D), self.group.add_up_symmetric
+            n_own = counts[self.group.rank]
+            pack(D, shares[self.group.rank], D_own[:n_own])
+            self.kernels.update_part(D_own[:n_own], B_own[:n_own], C, budget, total)
+            D_s = transfer.share(D_own).reshape(size * m, k)
         self.kernels.unpack_rows(D_s, D, rows)
 
 

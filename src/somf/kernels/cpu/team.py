@@ -25,6 +25,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from somf.kernels.cpu.jit import inner
+from somf.kernels.cpu.words import BYTES, load, replace, store
 from somf.typing import Array
 
 LINE = 16
@@ -55,47 +56,6 @@ GRACE = 64
 
 Such a follower has lost its core to others, perhaps for milliseconds.
 """
-
-WORD = ir.IntType(64)
-"""A word."""
-
-BYTES = 8
-"""Of a word."""
-
-
-@intrinsic
-def _load(typing_context: Any, address: Any) -> Any:  # noqa: ARG001 (types)
-    """Return a word that other threads write, and what they have written before it."""
-
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:  # noqa: ARG001
-        pointer = builder.inttoptr(values[0], WORD.as_pointer())
-        return builder.load_atomic(pointer, "acquire", BYTES)
-
-    return types.int64(types.intp), generate
-
-
-@intrinsic
-def _store(typing_context: Any, address: Any, value: Any) -> Any:  # noqa: ARG001 (types)
-    """Write a word that other threads read, after all that was written before."""
-
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        pointer = builder.inttoptr(values[0], WORD.as_pointer())
-        builder.store_atomic(values[1], pointer, "release", BYTES)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.int64), generate
-
-
-@intrinsic
-def _replace(typing_context: Any, address: Any, old: Any, new: Any) -> Any:  # noqa: ARG001 (types)
-    """Replace a word, if it has not changed; return whether it was replaced."""
-
-    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:  # noqa: ARG001
-        pointer = builder.inttoptr(values[0], WORD.as_pointer())
-        found = builder.cmpxchg(pointer, values[1], values[2], "acq_rel", "acquire")
-        return builder.extract_value(found, 1)
-
-    return types.boolean(types.intp, types.int64, types.int64), generate
 
 
 @intrinsic
@@ -150,16 +110,16 @@ def reports(team: Array) -> Array:
 def _claim(team: Array, member: int, step: int) -> bool:
     """Claim the share of a member in a step; return whether it was still free."""
     address = _word(team, member, CLAIMED)
-    last: int = _load(address)
-    is_claimed: bool = last < step and _replace(address, last, step)
+    last: int = load(address)
+    is_claimed: bool = last < step and replace(address, last, step)
     return is_claimed
 
 
 @inner
 def publish(team: Array) -> int:
     """Let the followers begin the next step; return its number. Called by the leader."""
-    step: int = _load(_word(team, 0, STEP)) + 1
-    _store(_word(team, 0, STEP), step)
+    step: int = load(_word(team, 0, STEP)) + 1
+    store(_word(team, 0, STEP), step)
     return step
 
 
@@ -176,9 +136,9 @@ def take_over(team: Array, step: int) -> int:
     while is_busy:
         is_busy, n_looks = False, n_looks + 1
         for member in range(1, len(team) // 2):
-            if _load(_word(team, member, DONE)) < step:
+            if load(_word(team, member, DONE)) < step:
                 is_busy = True
-                is_late = n_looks > GRACE or not _load(_word(team, member, PRESENT))
+                is_late = n_looks > GRACE or not load(_word(team, member, PRESENT))
                 if is_late and _claim(team, member, step):
                     return member
         if n_looks % PATIENCE == 0:
@@ -202,10 +162,10 @@ def wait_for_step(team: Array, member: int, last: int) -> int:
     step : int
         0 if the follower is dismissed.
     """
-    _store(_word(team, member, PRESENT), 1)
+    store(_word(team, member, PRESENT), 1)
     n_looks = 0
     while True:
-        step: int = _load(_word(team, 0, STEP))
+        step: int = load(_word(team, 0, STEP))
         if step == DISMISSED:
             return 0
         if step > last:
@@ -221,10 +181,10 @@ def wait_for_step(team: Array, member: int, last: int) -> int:
 def set_done(team: Array, member: int, step: int) -> None:
     """Tell the leader that a share is done."""
     if member > 0:
-        _store(_word(team, member, DONE), step)
+        store(_word(team, member, DONE), step)
 
 
 @inner
 def dismiss(team: Array) -> None:
     """End the team: followers return."""
-    _store(_word(team, 0, STEP), DISMISSED)
+    store(_word(team, 0, STEP), DISMISSED)
