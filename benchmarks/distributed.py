@@ -62,6 +62,9 @@ LOOPBACK = Path("/proc/net/dev")
 MESSAGES = (2**10, 2**14, 2**18, 2**20, 2**22)
 """Bytes that a rank sends to all others together, for latency and bandwidth."""
 
+BY_GLOO = {"SOMF_SHARED_MEMORY": "0"}
+"""The environment of ranks that send messages as between machines, so that bytes can be counted."""
+
 N_DEATHS = 5
 """How often a rank is killed."""
 
@@ -232,6 +235,7 @@ def main() -> None:
         "bytes": {},
         "strong": {},
         "weak": {},
+        "gloo": {},
         "processes": {},
         "ceiling": {},
         "one alone": {},
@@ -239,7 +243,7 @@ def main() -> None:
     }
     for r in REDUCTIONS:
         job = partial(measure, options.threads, r, STRONG_BATCH, 6)
-        found = run_ranks(several[-1], job)[0]
+        found = run_ranks(several[-1], job, BY_GLOO)[0]
         result["bytes"][str(r)] = found | {"formula": formula(51_200, r, several[-1])}
         print("r =", r, result["bytes"][str(r)], flush=True)
     for n in counts:
@@ -250,6 +254,9 @@ def main() -> None:
         alone = partial(measure, n * options.threads, 4, STRONG_BATCH, options.steps)
         result["processes"][str(n)] = run_ranks(1, alone)[0]
         if n > 1:
+            job = partial(measure, options.threads, 4, STRONG_BATCH, options.steps)
+            result["gloo"][str(n)] = slowest(run_ranks(n, job, BY_GLOO))
+            print("gloo", n, result["gloo"][str(n)], flush=True)
             silent = partial(
                 measure_ceiling, options.indian_pines, options.threads, n, options.steps
             )

@@ -4,7 +4,7 @@
         [--variants pinned ...] [--indian-pines cube.npy] [--output stages.json]
 
 1. Stages. Every kernel, every message and every copy of rows is one. Its time is what a rank spends
-   inside it, without the stages that it calls itself; *_wait* is the time in which a rank waits for
+   inside it, without the stages that it calls itself; *wait* is the time in which a rank waits for
    messages, that is, for the network or for a rank that is later. Stages are the median over steps,
    then the mean over ranks.
 2. The ceiling: as many processes at once, each with the work of a rank, that neither send nor wait;
@@ -49,7 +49,7 @@ from somf.kernels.cpu import products
 from somf.kernels.cpu.cores import available_cores
 from somf.kernels.cpu.threads import threads
 
-MESSAGES = ("sum", "add_up", "exchange", "carry", "_wait")
+MESSAGES = ("sum", "add_up", "exchange", "carry", "wait", "_wait_for")
 """Methods of the communicator that are stages."""
 
 WHOLE = "whole step"
@@ -266,7 +266,7 @@ def print_efficiency(result: dict[str, Any]) -> None:
         print(f"{n:>3} ranks {own:8.1f} {one / own / int(n):6.2f}{line}")
     print(f"\nvariants, {max(map(int, result['ranks']))} ranks: ms per step, slowest rank; waiting")
     for name, stages in result["variants"].items():
-        waiting = stages.get("_wait", {"mean": 0.0})["mean"]
+        waiting = stages.get("wait", {"mean": 0.0})["mean"]
         print(f"{name:>28} {stages[WHOLE]['largest']:8.1f} {waiting:8.2f}")
 
 

@@ -42,13 +42,17 @@ TIMEOUT = 600
 """Seconds for one job of all ranks."""
 
 
-def run_ranks(size: int, job: Callable[[], Any]) -> list[Any]:
+def run_ranks(
+    size: int, job: Callable[[], Any], environment: dict[str, str] | None = None
+) -> list[Any]:
     """Return what a job returns on each of some new processes; None for those that were killed."""
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         results = context.Queue()
         processes = [
-            context.Process(target=_serve, args=(rank, size, f"{folder}/store", job, results))
+            context.Process(
+                target=_serve, args=(rank, size, f"{folder}/store", job, results, environment or {})
+            )
             for rank in range(size)
         ]
         for process in processes:
@@ -67,10 +71,18 @@ def run_ranks(size: int, job: Callable[[], Any]) -> list[Any]:
     return [answers.get(rank) for rank in range(size)]
 
 
-def _serve(rank: int, size: int, place: str, job: Callable[[], Any], results: Any) -> None:
+def _serve(
+    rank: int,
+    size: int,
+    place: str,
+    job: Callable[[], Any],
+    results: Any,
+    environment: dict[str, str],
+) -> None:
     import torch
     from torch import distributed
 
+    os.environ.update(environment)
     torch.set_num_threads(1)
     if size > 1:
         distributed.init_process_group(

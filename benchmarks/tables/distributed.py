@@ -88,6 +88,7 @@ def strong(results: dict[str, Any]) -> str:
             "one process, as many threads",
             "its efficiency",
             "of it",
+            "by gloo, ms",
         ),
         (
             (
@@ -98,6 +99,7 @@ def strong(results: dict[str, Any]) -> str:
                 _spread(results["processes"][n]),
                 f"{one / results['processes'][n]['milliseconds'] / int(n):.2f}",
                 f"{results['processes'][n]['milliseconds'] / row['milliseconds']:.2f}",
+                _spread(results["gloo"][n]) if n in results["gloo"] else "",
             )
             for n, row in rows.items()
         ),

@@ -19,6 +19,19 @@ def four(tmp_path_factory):
         yield ranks
 
 
-@pytest.fixture(params=[2, 4], ids=["two", "four"])
+@pytest.fixture(scope="session")
+def two_by_gloo(tmp_path_factory):
+    """Two ranks that send messages as between two machines."""
+    pytest.importorskip("torch", reason="torch comes with the extra 'distributed'")
+    with team(2, tmp_path_factory.mktemp("gloo"), {"SOMF_SHARED_MEMORY": "0"}) as ranks:
+        yield ranks
+
+
+@pytest.fixture(params=["two", "four"])
 def ranks(request):
-    return request.getfixturevalue("two" if request.param == 2 else "four")
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["two", "four", "two_by_gloo"])
+def all_ranks(request):
+    return request.getfixturevalue(request.param)

@@ -347,3 +347,27 @@ def use_nccl(rank, cases):
             [fit(rank, kind, on_gpu, X, {"ranks": which})[0] for which in ("off", "share")]
         )
     return found
+
+
+def shares_memory(rank):
+    """Return whether messages go through shared memory."""
+    return communicator_for("cpu").shared_memory is not None
+
+
+def exchange_sizes(rank):
+    """Exchange messages of some sizes; return what was received, by size."""
+    ranks, found = communicator_for("cpu"), {}
+    for size in (3, 0, 100_000, 7, 300_001):
+        parts = [np.full(size, 100 * rank + receiver) for receiver in range(ranks.size)]
+        found[size] = ranks.exchange(np.stack(parts))
+    return found
+
+
+def keep_messages(rank):
+    """Return what a rank has received first, as a copy, and as it is after other messages."""
+    ranks = communicator_for("cpu")
+    received = ranks.exchange(np.full((ranks.size, 50), float(rank)))
+    copy = received.copy()
+    for number in range(5):
+        ranks.exchange(np.full((ranks.size, 50), 10.0 + number))
+    return copy, received

@@ -22,10 +22,10 @@ def failed(size, folder, which, how, **environment):
         return answers, float(note.read_text())
 
 
-@pytest.mark.parametrize("which", [0, 1, 2])
-def test_a_rank_that_is_killed_is_named_by_all_others(tmp_path, which):
+@pytest.mark.parametrize(("which", "shares_memory"), [(0, 1), (1, 1), (2, 1), (1, 0)])
+def test_a_rank_that_is_killed_is_named_by_all_others(tmp_path, which, shares_memory):
     pytest.importorskip("torch")
-    answers, _ = failed(3, tmp_path, which, "kill")
+    answers, _ = failed(3, tmp_path, which, "kill", SOMF_SHARED_MEMORY=shares_memory)
     assert sorted(answers) == [rank for rank in range(3) if rank != which]
     for name, message, _ in answers.values():
         assert name == "RankError"

@@ -54,9 +54,9 @@ CASES += [
 ]
 
 
-def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks):
-    cases = CASES if ranks.size == 2 else CASES[2:-10:4] + CASES[-10:]
-    found = ranks.run(jobs.fit_many, cases, ranks.size, timeout=300)
+def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(all_ranks):
+    cases = CASES if all_ranks.size == 2 else CASES[2:-10:4] + CASES[-10:]
+    found = all_ranks.run(jobs.fit_many, cases, all_ranks.size, timeout=300)
     for case, *answers in zip(cases, *found, strict=True):
         components, expected = answers[0]
         np.testing.assert_allclose(components, expected, atol=1e-9, err_msg=str(case))

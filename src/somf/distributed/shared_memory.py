@@ -16,6 +16,12 @@ from somf.typing import Array
 TOKEN_BYTES = 32
 """Random bytes by which a rank knows that it has opened the right memory."""
 
+VARIABLE = "SOMF_SHARED_MEMORY"
+"""The environment variable that is 0 if ranks are to send messages by gloo nevertheless."""
+
+NO_FILE = -1
+"""The descriptor of no file."""
+
 WORDS_PER_RANK = 16
 """Words that each rank has for its number: two cache lines, which are fetched in pairs."""
 
@@ -111,19 +117,16 @@ def shared_memory(group: Any) -> SharedMemory | None:
     ----------
     group : ProcessGroup
     """
-    file, token = -1, os.urandom(TOKEN_BYTES)
-    if group.rank == 0 and hasattr(os, "memfd_create"):
-        file = os.memfd_create("somf")
-        os.posix_fallocate(file, 0, mmap.PAGESIZE * group.size)
-        os.pwrite(file, token, 0)
+    token, is_wanted = os.urandom(TOKEN_BYTES), os.environ.get(VARIABLE) != "0"
+    file = _created(group.size, token) if group.rank == 0 else NO_FILE
     own = [os.getpid(), _birth(os.getpid()), f"/proc/{os.getpid()}/fd/{file}", token.hex()]
     facts = group.tell(own)
     processes = [(process, birth) for process, birth, *_ in facts]
     if group.rank > 0:
         file = _opened(facts[0][2], bytes.fromhex(facts[0][3]))
     can_see_all = all(birth and _birth(process) == birth for process, birth in processes)
-    if group.any(file < 0 or not can_see_all):
-        if file >= 0:
+    if group.any(file == NO_FILE or not can_see_all or not is_wanted):
+        if file != NO_FILE:
             os.close(file)
         return None
     if group.rank == 0:
@@ -132,16 +135,30 @@ def shared_memory(group: Any) -> SharedMemory | None:
     return SharedMemory(group, file, processes)
 
 
+def _created(size: int, token: bytes) -> int:
+    """Create memory with room for the numbers of all ranks, which begins with a token."""
+    if not hasattr(os, "memfd_create"):
+        return NO_FILE
+    file = os.memfd_create("somf")
+    try:
+        os.posix_fallocate(file, 0, mmap.PAGESIZE * size)
+        os.pwrite(file, token, 0)
+    except OSError:  # there is no memory left
+        os.close(file)
+        return NO_FILE
+    return file
+
+
 def _opened(path: str, token: bytes) -> int:
-    """Open the memory of another process, if it begins with a token; return −1 if not."""
+    """Open the memory of another process, if it begins with a token."""
     try:
         file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:  # on another machine, or in another container
-        return -1
+        return NO_FILE
     if os.pread(file, len(token), 0) == token:
         return file
     os.close(file)
-    return -1
+    return NO_FILE
 
 
 def _birth(process: int) -> str:
