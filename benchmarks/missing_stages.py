@@ -28,6 +28,7 @@ STAGES = {
     "load": "load",
     "correlate": "products",
     "squared_norms": "products",
+    "observe": "products",
     "gram": "Gram matrices",
     "weighted_grams": "Gram matrices",
     "solve_codes": "codes",

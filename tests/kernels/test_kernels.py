@@ -447,6 +447,8 @@ def test_matrix_products_are_right_for_dense_and_sparse_samples(kernels, dtype, 
         np.testing.assert_allclose(G, D[S].T @ D[S], **close)
         np.testing.assert_allclose(sq_norm, (X[:, S] ** 2).sum(axis=1), **close)
         assert {beta.dtype, G.dtype, sq_norm.dtype} == {np.dtype(dtype)}
+        for at_once, alone in zip(kernels.observe(given, D, rows), (beta, sq_norm), strict=True):
+            np.testing.assert_array_equal(at_once, alone)
     B = rng.standard_normal((30, 4)).astype(dtype)
     for decay in (1.0, 0.75, 0.0):
         expected = decay * B + X.T @ code

@@ -100,7 +100,9 @@ class Dictionary:
             norms[:] = grams.diagonal(0, 1, 2)  # all blocks at once is faster than some of them
             return
         runs = tuple(self.blocks[g] for g in blocks)
-        norms[list(blocks)] = self.kernels.atom_norms(self.state.D, runs, self.ball)
+        found = self.kernels.atom_norms(self.state.D, runs, self.ball)
+        for g, of_block in zip(blocks, found, strict=True):
+            norms[g] = of_block
 
     def replace_unused(self, X: Matrix, objective: Array) -> bool:
         """Replace unused atoms by the worst coded samples of a minibatch, those of all ranks.

@@ -278,9 +278,9 @@ class Regression:
     def of_all_features(self, X: Matrix) -> Quadratic:
         """Return β and G of a minibatch from all features."""
         everything = (slice(0, len(self.state.D)),)
-        beta = self.kernels.correlate(X, self.state.D, everything)
+        beta, sq_norm = self.kernels.observe(X, self.state.D, everything)
         grams = self.gram_cache.expand(self.gram_cache.of_all()[None])
-        return Quadratic(grams, beta, self.kernels.squared_norms(X, everything))
+        return Quadratic(grams, beta, sq_norm)
 
     def of_subset(self, X: Matrix, subset: Subset) -> Quadratic:
         """Return β and G of a minibatch from a subset of the features alone."""
@@ -346,8 +346,7 @@ class Regression:
     def _observe(self, X: Matrix, subset: Subset) -> tuple[Array, Array, Array]:
         """Return the unbiased estimates of β, ‖x‖² and the statistic of G that a subset gives."""
         X_s, (D_s, rows) = subset.of_samples(X), subset.of_features(self.state.D)
-        beta = self.kernels.correlate(X_s, D_s, rows)
-        sq_norm = self.kernels.squared_norms(X_s, rows)
+        beta, sq_norm = self.kernels.observe(X_s, D_s, rows)
         seen = self.gram_cache.of_subset(subset)[None]
         if subset.scale == 1:
             return beta, sq_norm, seen

@@ -83,7 +83,7 @@ def quadratics(
     sq_norm : array of shape (b,)
     """
     if not isinstance(X, Observed):
-        parts = gram(), kernels.correlate(X, D, rows), kernels.squared_norms(X, rows)
+        parts = gram(), *kernels.observe(X, D, rows)
         return tuple(part / X.shape[1] for part in parts) if per_entry else parts
     beta = kernels.correlate(X.values, D, rows)
     grams = kernels.weighted_grams(X.deviations, D, rows)

@@ -322,6 +322,16 @@ class Kernels(Protocol):
         """
         ...
 
+    def observe(self, X: Matrix, D: Array, rows: Slices) -> tuple[Array, Array]:
+        """Return what `correlate` and `squared_norms` do, at once.
+
+        Returns
+        -------
+        beta : array of shape (b, k)
+        sq_norm : array of shape (b,)
+        """
+        ...
+
     def accumulate(
         self, B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None
     ) -> None:

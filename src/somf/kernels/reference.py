@@ -55,6 +55,11 @@ def squared_norms(X: Matrix, rows: Slices) -> Array:
     return np.asarray((X_s * X_s).sum(axis=1))
 
 
+def observe(X: Matrix, D: Array, rows: Slices) -> tuple[Array, Array]:
+    """See `Kernels.observe`."""
+    return correlate(X, D, rows), squared_norms(X, rows)
+
+
 def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
     for s in (slice(0, len(B)),) if rows is None else rows:

@@ -27,15 +27,13 @@ def solve_codes(
 ) -> tuple[Array, Array]:
     """See `Kernels.solve_codes`."""
     objective, gap = np.empty_like(sq_norm), np.empty_like(sq_norm)
-    b, k = beta.shape
-    threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY))
-    n_threads = threads.count
-    n_parts, l1, l2, positive = min(n_threads, b), penalty.l1, penalty.l2, penalty.positive
-    problem = grams, beta, sq_norm, l1, l2, positive
+    l1, l2, positive, (b, k) = penalty.l1, penalty.l2, penalty.positive, beta.shape
+    if penalty.has_closed_form and solve_ridge(grams, beta, sq_norm, l2, code, objective, gap):
+        return objective, gap
+    n_threads = threads_for(WORK_PER_ENTRY * b * k * min(k, FIRST_CAPACITY)).count
+    n_parts, problem = min(n_threads, b), (grams, beta, sq_norm, l1, l2, positive)
     is_solved = np.zeros(b, dtype=np.bool_)
     if penalty.has_closed_form:
-        if solve_ridge(grams, beta, sq_norm, l2, code, objective, gap):
-            return objective, gap
         code[:] = _ridge_of_least_norm(grams, beta, l2)
     elif _solve(n_threads, *problem, tol, n_parts, code, objective, gap, is_solved):
         return objective, gap

@@ -9,18 +9,12 @@ from somf.kernels.cpu.atoms import update_atoms
 from somf.kernels.cpu.by_feature import update_atoms_by_feature
 from somf.kernels.cpu.codes import solve_codes
 from somf.kernels.cpu.marks import mark_used
+from somf.kernels.cpu.norms import atom_norms, squared_norms
+from somf.kernels.cpu.observation import observe
 from somf.kernels.cpu.packing import pack_rows, unpack_rows
 from somf.kernels.cpu.pairs import pairs, weighted_grams
 from somf.kernels.cpu.part import update_part
-from somf.kernels.cpu.products import (
-    accumulate,
-    atom_norms,
-    combine,
-    correlate,
-    gram,
-    squared_norms,
-    sum_parts,
-)
+from somf.kernels.cpu.products import accumulate, combine, correlate, gram, sum_parts
 from somf.kernels.host import (
     IS_ASYNCHRONOUS,
     clear_atoms,
@@ -52,6 +46,7 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "observe",
     "pack_rows",
     "pairs",
     "put",

@@ -9,7 +9,6 @@ from somf.kernels.cpu.parallel import SERIAL, in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.rows import count_rows, shares
 from somf.kernels.cpu.threads import threads_for
-from somf.penalties import AtomBall
 from somf.typing import Array, Matrix, Slices
 
 PER_BLAS_OPERATION = 0.25
@@ -32,7 +31,7 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
     if is_dense:
         _correlate(threads.count, by_rows(X), D, pieces, edges, parts, beta)
     else:
-        _correlate_sparse(threads.count, *_csc(X), D, pieces, edges, parts, beta)
+        _correlate_sparse(threads.count, *csc(X), D, pieces, edges, parts, beta)
     return beta
 
 
@@ -40,12 +39,13 @@ def correlate(X: Matrix, D: Array, rows: Slices) -> Array:
 def _correlate(
     launcher: int, X: Array, D: Array, pieces: Array, edges: Array, parts: Array, beta: Array
 ) -> None:
-    in_parallel(_correlate_share, launcher, len(parts), X, D, pieces, edges, parts)
-    _sum(launcher, parts, beta)
+    in_parallel(correlate_share, launcher, len(parts), X, D, pieces, edges, parts)
+    add_up(launcher, parts, beta)
 
 
 @inner
-def _correlate_share(t: int, X: Array, D: Array, pieces: Array, edges: Array, parts: Array) -> None:
+def correlate_share(t: int, X: Array, D: Array, pieces: Array, edges: Array, parts: Array) -> None:
+    """Write X D over the features of a thread."""
     factor = 0.0
     for n in range(edges[t], edges[t + 1]):
         start, stop = pieces[n, 0], pieces[n, 1]
@@ -73,11 +73,11 @@ def sum_parts(parts: Array) -> Array:
 
 @region
 def _sum_parts(launcher: int, parts: Array, total: Array) -> None:
-    _sum(launcher, parts, total)
+    add_up(launcher, parts, total)
 
 
 @inner
-def _sum(launcher: int, parts: Array, total: Array) -> None:
+def add_up(launcher: int, parts: Array, total: Array) -> None:
     """Set `total` to the sum of `parts`, in their order: rounding is reproducible."""
     is_large = parts.size >= MANY_ENTRIES
     in_parallel(_sum_row, launcher if is_large else SERIAL, len(total), parts, total)
@@ -105,7 +105,7 @@ def _correlate_sparse(
     beta: Array,
 ) -> None:
     in_parallel(
-        _correlate_sparse_share,
+        correlate_sparse_share,
         launcher,
         len(parts),
         indptr,
@@ -116,11 +116,11 @@ def _correlate_sparse(
         edges,
         parts,
     )
-    _sum(launcher, parts, beta)
+    add_up(launcher, parts, beta)
 
 
 @inner
-def _correlate_sparse_share(
+def correlate_sparse_share(
     t: int,
     indptr: Array,
     indices: Array,
@@ -130,6 +130,7 @@ def _correlate_sparse_share(
     edges: Array,
     parts: Array,
 ) -> None:
+    """Write X D of sparse samples over the features of a thread."""
     clear(parts[t])
     for n in range(edges[t], edges[t + 1]):
         for feature in range(pieces[n, 0], pieces[n, 1]):
@@ -153,7 +154,7 @@ def gram(D: Array, rows: Slices) -> Array:
 @region
 def _gram(launcher: int, D: Array, pieces: Array, edges: Array, parts: Array, G: Array) -> None:
     in_parallel(_gram_share, launcher, len(parts), D, pieces, edges, parts)
-    _sum(launcher, parts, G)
+    add_up(launcher, parts, G)
     mirror(G)
 
 
@@ -192,62 +193,6 @@ def _combine_share(t: int, weights: Array, grams: Array, n_parts: int, combined:
         add_product(weights, False, grams[:, start:stop], 0.0, combined[:, start:stop])
 
 
-def squared_norms(X: Matrix, rows: Slices) -> Array:
-    """See `Kernels.squared_norms`."""
-    threads = threads_for(2.0 * X.shape[0] * count_rows(rows))
-    pieces, edges = shares(rows, threads.count)
-    parts = np.zeros((threads.count, 1, X.shape[0]), dtype=X.dtype)
-    if isinstance(X, np.ndarray):
-        _square(threads.count, X, pieces, edges, parts)
-    else:
-        _square_sparse(threads.count, *_csc(X), pieces, edges, parts)
-    total: Array = parts[0, 0]
-    return total
-
-
-@region
-def _square(launcher: int, X: Array, pieces: Array, edges: Array, parts: Array) -> None:
-    """Write the sums of every thread, and in the place of the first their total."""
-    in_parallel(_square_share, launcher, len(parts), X, pieces, edges, parts)
-    _sum(launcher, parts, parts[0])
-
-
-@inner
-def _square_share(t: int, X: Array, pieces: Array, edges: Array, parts: Array) -> None:
-    for i in range(len(X)):
-        row_total = X.dtype.type(0)
-        for n in range(edges[t], edges[t + 1]):
-            row = X[i, pieces[n, 0] : pieces[n, 1]]
-            for j in range(len(row)):
-                row_total += row[j] * row[j]
-        parts[t, 0, i] = row_total
-
-
-@region
-def _square_sparse(
-    launcher: int,
-    indptr: Array,
-    indices: Array,
-    data: Array,
-    pieces: Array,
-    edges: Array,
-    parts: Array,
-) -> None:
-    in_parallel(
-        _square_sparse_share, launcher, len(parts), indptr, indices, data, pieces, edges, parts
-    )
-    _sum(launcher, parts, parts[0])
-
-
-@inner
-def _square_sparse_share(
-    t: int, indptr: Array, indices: Array, data: Array, pieces: Array, edges: Array, parts: Array
-) -> None:
-    for n in range(edges[t], edges[t + 1]):
-        for entry in range(indptr[pieces[n, 0]], indptr[pieces[n, 1]]):
-            parts[t, 0, indices[entry]] += data[entry] * data[entry]
-
-
 def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
     rows = (slice(0, len(B)),) if rows is None else rows
@@ -259,7 +204,7 @@ def accumulate(B: Array, X: Matrix, code: Array, decay: float, rows: Slices | No
     if is_dense:
         _accumulate(threads.count, B, by_rows(X), code, decay, pieces, edges)
     else:
-        _accumulate_sparse(threads.count, B, *_csc(X), code, decay, pieces, edges)
+        _accumulate_sparse(threads.count, B, *csc(X), code, decay, pieces, edges)
 
 
 @region
@@ -353,39 +298,6 @@ def _add_rows(start: int, stop: int, indices: Array, data: Array, rows: Array, o
         entry += 1
 
 
-def atom_norms(D: Array, rows: Slices, ball: AtomBall) -> Array:
-    """See `Kernels.atom_norms`."""
-    threads = threads_for(4.0 * D.shape[1] * count_rows(rows))
-    pieces, edges = shares(rows, threads.count)
-    parts = np.zeros((threads.count, len(rows), D.shape[1]))
-    norms = np.empty(parts.shape[1:], D.dtype)
-    _atom_norms(threads.count, D, pieces, edges, ball.l1_ratio, parts, norms)
-    return norms
-
-
-@region
-def _atom_norms(
-    launcher: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array, norms: Array
-) -> None:
-    in_parallel(_atom_norms_share, launcher, len(parts), D, pieces, edges, mu, parts)
-    _sum(launcher, parts, parts[0])
-    for run in range(len(norms)):
-        for j in range(norms.shape[1]):
-            norms[run, j] = parts[0, run, j]
-
-
-@inner
-def _atom_norms_share(
-    t: int, D: Array, pieces: Array, edges: Array, mu: float, parts: Array
-) -> None:
-    for n in range(edges[t], edges[t + 1]):
-        totals = parts[t, pieces[n, 3]]
-        for row in range(pieces[n, 0], pieces[n, 1]):
-            for j in range(D.shape[1]):
-                entry = D[row, j]
-                totals[j] += mu * abs(entry) + (1 - mu) * entry * entry
-
-
 def by_rows(A: Array) -> Array:
     """Return a matrix in which the entries of a row follow one another, as BLAS needs it here."""
     if A.flags.c_contiguous:
@@ -394,5 +306,6 @@ def by_rows(A: Array) -> Array:
     return A if is_by_rows else np.ascontiguousarray(A)
 
 
-def _csc(X: sp.csc_array) -> tuple[Array, Array, Array]:
+def csc(X: sp.csc_array) -> tuple[Array, Array, Array]:
+    """Return the arrays that a sparse matrix is made of."""
     return X.indptr, X.indices, X.data

@@ -19,6 +19,7 @@ from somf.kernels.cpu.parallel import in_parallel
 from somf.kernels.cpu.regions import region
 from somf.kernels.cpu.threads import threads_for
 from somf.kernels.pairs import n_pairs
+from somf.kernels.protocol import precision
 from somf.typing import Array
 
 LANES = 32
@@ -36,6 +37,8 @@ LEAST_SHARE = 1e-6
 
 class Ridge(NamedTuple):
     """Codes to solve, with what is known of them in the end.
+
+    Compiled functions make it: to take one from Python would take ten microseconds.
 
     Attributes
     ----------
@@ -83,13 +86,13 @@ def solve_ridge(
         If False, nothing can be said of codes, objectives and gaps.
     """
     b, k = beta.shape
-    codes, double = Ridge(grams, beta, sq_norm, l2, code, objective, gap), np.dtype(np.float64)
-    eps = float(np.finfo(grams.dtype).eps)
+    codes, double = (grams, beta, sq_norm, l2, code, objective, gap), np.dtype(np.float64)
+    eps = precision(grams.dtype)[0]
     if len(grams) == 1:
         threads = threads_for(2.0 * b * k * k)
         is_solved = np.zeros(min(threads.count, b), np.bool_)
-        _solve_shared(threads.count, codes, k * eps, is_solved)
-        return bool(is_solved.all())
+        are_solved: bool = _solve_shared(threads.count, *codes, k * eps, is_solved)
+        return are_solved
     if b == 0:  # a rank may have no samples
         return True
     cutoff, threads = max(k * eps, LEAST_SHARE), threads_for(float(b) * k * k * k / 6)
@@ -98,23 +101,36 @@ def solve_ridge(
         is_solved = np.zeros(min(threads.count, -(-b // n_lanes)), np.bool_)
         size = n_pairs(k) + k, n_lanes
         memory = threads.buffer("ridge groups", (len(is_solved), *size), double)
-        _solve_groups(threads.count, codes, cutoff, memory, is_solved)
+        are_solved = _solve_groups(threads.count, *codes, cutoff, memory, is_solved)
     else:
         is_solved = np.zeros(min(threads.count, b), np.bool_)
         memory = threads.buffer("ridge systems", (len(is_solved), k, k + 1), double)
-        _solve_one_by_one(threads.count, codes, cutoff, memory, is_solved)
-    return bool(is_solved.all())
+        are_solved = _solve_one_by_one(threads.count, *codes, cutoff, memory, is_solved)
+    return are_solved
 
 
 @region
-def _solve_shared(launcher: int, codes: Ridge, cutoff: float, is_solved: Array) -> None:
+def _solve_shared(
+    launcher: int,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l2: float,
+    code: Array,
+    objective: Array,
+    gap: Array,
+    cutoff: float,
+    is_solved: Array,
+) -> bool:
     """Solve the systems of all samples by one call of LAPACK, in the precision of the data."""
-    A, X, trace = codes.grams[0].copy(), codes.beta.copy(), codes.l2
+    A, X, trace = grams[0].copy(), beta.copy(), l2
     for j in range(len(A)):
         trace += A[j, j]
-        A[j, j] += codes.l2
-    if codes.l2 > cutoff * trace and solve_positive(A, X):
+        A[j, j] += l2
+    if l2 > cutoff * trace and solve_positive(A, X):
+        codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
         in_parallel(_take_solution, launcher, len(is_solved), codes, X, is_solved)
+    return bool(is_solved.all())
 
 
 @inner
@@ -138,9 +154,21 @@ def _certify(codes: Ridge, i: int, g: Array) -> None:
 
 @region
 def _solve_one_by_one(
-    launcher: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array
-) -> None:
+    launcher: int,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l2: float,
+    code: Array,
+    objective: Array,
+    gap: Array,
+    cutoff: float,
+    memory: Array,
+    is_solved: Array,
+) -> bool:
+    codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
     in_parallel(_solve_own, launcher, len(is_solved), codes, cutoff, memory, is_solved)
+    return bool(is_solved.all())
 
 
 @inner
@@ -167,9 +195,21 @@ def _solve_own(t: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Ar
 
 @region
 def _solve_groups(
-    launcher: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Array
-) -> None:
+    launcher: int,
+    grams: Array,
+    beta: Array,
+    sq_norm: Array,
+    l2: float,
+    code: Array,
+    objective: Array,
+    gap: Array,
+    cutoff: float,
+    memory: Array,
+    is_solved: Array,
+) -> bool:
+    codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
     in_parallel(_solve_share, launcher, len(is_solved), codes, cutoff, memory, is_solved)
+    return bool(is_solved.all())
 
 
 @inner

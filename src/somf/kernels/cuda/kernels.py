@@ -33,6 +33,7 @@ from somf.kernels.cuda.products import (
     combine,
     correlate,
     gram,
+    observe,
     squared_norms,
     sum_parts,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "gram",
     "mark_used",
     "mix",
+    "observe",
     "pack_rows",
     "pairs",
     "put",

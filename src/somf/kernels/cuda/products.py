@@ -40,6 +40,11 @@ def squared_norms(X: Any, rows: Slices) -> Any:
     return total
 
 
+def observe(X: Any, D: Any, rows: Slices) -> tuple[Any, Any]:
+    """See `Kernels.observe`."""
+    return correlate(X, D, rows), squared_norms(X, rows)
+
+
 def accumulate(B: Any, X: Any, code: Any, decay: float, rows: Slices | None = None) -> None:
     """See `Kernels.accumulate`."""
     for s in (slice(0, len(B)),) if rows is None else rows:
