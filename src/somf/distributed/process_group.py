@@ -1,5 +1,7 @@
 """Messages between ranks by torch.distributed: gloo between CPUs, NCCL between GPUs.
 
+Ranks that are all on one machine have met by torch, and go on through `SharedMemory`.
+
 All messages are made of one operation, all-to-all: every rank sends a part to every other rank,
 without detours. So a rank that dies breaks the next message of all others at once, sums are in the
 order of the ranks, and there is one place that counts bytes, waits, and notices failures.

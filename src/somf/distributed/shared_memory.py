@@ -1,8 +1,8 @@
 """Messages between ranks on one machine, through memory that all of them have mapped.
 
 A rank writes what it has for others, tells them by a number that it counts up, and waits until the
-numbers of all ranks are as high. gloo, by TCP, takes a hundred times as long for a short message,
-and copies a long one three times.
+numbers of all ranks are as high. By TCP, gloo takes four times as long for a short message between
+eight ranks, and copies a long one three times, on cores that have other work.
 """
 
 import mmap
