@@ -325,7 +325,7 @@ def use_nccl(rank, cases):
 
     from somf.distributed.failures import Witness
     from somf.distributed.process_group import ProcessGroup
-    from somf.estimators import base
+    from somf.estimators import model
 
     torch.cuda.set_device(0)
     store = distributed.distributed_c10d._get_default_store()
@@ -340,7 +340,7 @@ def use_nccl(rank, cases):
         "number": ranks.enclosed("number"),
         "fits": [],
     }
-    base.communicator_for = lambda _: ranks
+    model.communicator_for = lambda _: ranks
     for kind, settings, X in cases:
         on_gpu = settings | {"device": "cuda"}
         found["fits"].append(

@@ -15,7 +15,7 @@ CLOSE = {"rtol": 0, "atol": 1e-7}
 @pytest.fixture(autouse=True)
 def tight_codes(monkeypatch):
     """Solve codes to rounding, where `transform` is content with a duality gap of 1e-6."""
-    monkeypatch.setattr("somf.estimators.base.CODE_TOL", 1e-15)
+    monkeypatch.setattr("somf.estimators.application.CODE_TOL", 1e-15)
 
 
 @pytest.fixture(scope="module", name="X")

@@ -16,9 +16,6 @@ from somf.typing import Array, Ints, Matrix, Slices
 BLOCKS_PER_MASK = 2
 """Blocks that a mask at the strongest reduction is made of."""
 
-CYCLES_AT_ONCE = 64
-"""Cycles whose random orders are drawn at once: it takes as long as to draw one."""
-
 MOST_SUBSETS = 4096
 """Subsets that are kept."""
 
@@ -161,7 +158,6 @@ class BlockMasks:
         self.permutation: Ints | None = None
         self._everything = Subset((slice(0, n_features),), (0,), 1.0)  # if there is one block
         self._latest: tuple[tuple[float, int], list[Subset]] = ((0.0, 0), [])  # the latest cycle
-        self._orders: tuple[int, list[list[int]]] = (-1, [])  # of some cycles
         self._subsets: dict[tuple[tuple[int, ...], int], Subset] = {}
         if n_blocks > 1:
             shuffled = generator(seed, "features").permutation(n_features)
@@ -182,19 +178,11 @@ class BlockMasks:
         return self._latest[1][iteration - int(cycle * reduction)]
 
     def _subsets_of(self, cycle: int, length: int) -> list[Subset]:
-        """Return the subsets of a cycle."""
-        order, n = self._order_of(cycle), len(self.blocks)
-        edges = [n * i // length for i in range(length + 1)]
+        """Return the subsets of a cycle; the first ones have a block more if they must differ."""
+        order = generator(self.seed, "mask", cycle).permutation(len(self.blocks)).tolist()
+        size, n_larger = divmod(len(order), length)
+        edges = [size * i + min(i, n_larger) for i in range(length + 1)]
         return [self._subset(tuple(sorted(order[a:b])), length) for a, b in pairwise(edges)]
-
-    def _order_of(self, cycle: int) -> list[int]:
-        """Return the blocks in the order in which a cycle visits them."""
-        group, number = divmod(cycle, CYCLES_AT_ONCE)
-        if self._orders[0] != group:
-            in_order = np.tile(np.arange(len(self.blocks)), (CYCLES_AT_ONCE, 1))
-            orders = generator(self.seed, "mask", group).permuted(in_order, axis=1)
-            self._orders = group, orders.tolist()
-        return self._orders[1][number]
 
     def _subset(self, blocks: tuple[int, ...], length: int) -> Subset:
         """Return the union of some blocks, in a cycle of some length."""
