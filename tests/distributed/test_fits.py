@@ -54,14 +54,22 @@ CASES += [
 ]
 
 
-def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(all_ranks):
-    cases = CASES if all_ranks.size == 2 else CASES[2:-10:4] + CASES[-10:]
-    found = all_ranks.run(jobs.fit_many, cases, all_ranks.size, timeout=300)
+def check_fits(ranks, cases):
+    """Compare the atoms of ranks with those of one process that takes the same minibatches."""
+    found = ranks.run(jobs.fit_many, cases, ranks.size, timeout=300)
     for case, *answers in zip(cases, *found, strict=True):
         components, expected = answers[0]
         np.testing.assert_allclose(components, expected, atol=1e-9, err_msg=str(case))
         for others, _ in answers[1:]:
             assert others.tobytes() == components.tobytes(), case
+
+
+def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks):
+    check_fits(ranks, CASES if ranks.size == 2 else CASES[2:-10:4] + CASES[-10:])
+
+
+def test_ranks_that_send_messages_learn_these_atoms_too(two_by_gloo):
+    check_fits(two_by_gloo, CASES[1:-10:8] + CASES[-10::3])
 
 
 def test_ranks_heed_weights_of_entries_and_of_samples(two):
