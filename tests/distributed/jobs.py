@@ -371,3 +371,12 @@ def keep_messages(rank):
     for number in range(5):
         ranks.exchange(np.full((ranks.size, 50), 10.0 + number))
     return copy, received
+
+
+def disagree(rank):
+    """Fit with another reduction on each rank; return the error."""
+    try:
+        somf.DictionaryLearning(**params(reduction=3 + 2 * rank)).fit(samples())
+    except somf.errors.RankError as error:
+        return str(error)
+    return "no error"

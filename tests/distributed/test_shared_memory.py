@@ -9,6 +9,7 @@ import pytest
 
 from somf.distributed.shared_memory import NO_FILE, _birth, _opened
 from tests.distributed import jobs
+from tests.helpers.ranks import team
 
 
 def test_ranks_of_one_machine_share_memory_unless_told_not_to(two, two_by_gloo):
@@ -30,15 +31,26 @@ def test_a_message_that_was_received_stays_as_it_is(two):
 
 
 def test_memory_is_opened_only_if_it_begins_with_the_token():
-    file = os.memfd_create("test")
-    path = f"/proc/{os.getpid()}/fd/{file}"
+    file, process = os.memfd_create("test"), os.getpid()
     os.write(file, b"token and more")
-    opened = _opened(path, b"token")
+    opened = _opened(process, file, b"token")
     assert opened != NO_FILE
     os.close(opened)
-    assert _opened(path, b"other") == NO_FILE
+    assert _opened(process, file, b"other") == NO_FILE
     os.close(file)
-    assert _opened(path, b"token") == NO_FILE
+    assert _opened(process, file, b"token") == NO_FILE
+    ends = os.pipe()
+    assert _opened(process, ends[0], b"token") == NO_FILE
+    for end in ends:
+        os.close(end)
+
+
+def test_ranks_that_do_different_things_are_told_so(tmp_path):
+    pytest.importorskip("torch")
+    with team(2, tmp_path) as ranks:
+        for message in ranks.run(jobs.disagree):
+            assert "sends something else" in message
+        assert ranks.run(jobs.shares_memory) == [True, True]  # they can meet again
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="there is no /proc")

@@ -64,6 +64,13 @@ def test_systems_that_rounding_may_spoil_are_not_solved(shared: bool, k: int) ->
     assert not solve_ridge(grams, beta, np.ones(5), 0.5, *unused)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_systems_that_are_not_positive_definite_are_not_solved(shared: bool) -> None:
+    grams = np.array([[[1.0, 2.0], [2.0, 1.0]]] * (1 if shared else 3))
+    unused = (np.empty((3, 2)), np.empty(3), np.empty(3))
+    assert not solve_ridge(grams, np.ones((3, 2)), np.ones(3), 0.5, *unused)
+
+
 @pytest.mark.parametrize(
     ("n_grams", "b", "k"),
     [(40 * LANES + 5, 40 * LANES + 5, 20), (50, 50, 50), (50, 50, 100), (1, 500, 100)],

@@ -185,14 +185,15 @@ class BlockMasks:
         return [self._subset(tuple(sorted(order[a:b])), length) for a, b in pairwise(edges)]
 
     def _subset(self, blocks: tuple[int, ...], length: int) -> Subset:
-        """Return the union of some blocks, in a cycle of some length."""
-        if (blocks, length) not in self._subsets:
-            if len(self._subsets) == MOST_SUBSETS:
-                self._subsets.clear()
+        """Return the union of some blocks, in a cycle of some length; pairs come again."""
+        subset = self._subsets.get((blocks, length))
+        if subset is None:
             rows = _joined([self.blocks[g] for g in blocks])
             # A feature is in one of the masks of its cycle, each as likely as the other.
-            self._subsets[blocks, length] = Subset(rows, blocks, float(length))
-        return self._subsets[blocks, length]
+            subset = Subset(rows, blocks, float(length))
+            if len(blocks) <= BLOCKS_PER_MASK and len(self._subsets) < MOST_SUBSETS:
+                self._subsets[blocks, length] = subset
+        return subset
 
     def unite(self) -> None:
         """Join all blocks into one, for subsets that are all features from now on."""

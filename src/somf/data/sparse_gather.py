@@ -66,8 +66,9 @@ def gather_sparse(
     if not numba_can_read(X.dtype):
         if not ((positions >= 0) & (positions < X.shape[0])).all():
             return None
-        begins, ends = indptr[positions], indptr[positions + 1]
-        if (begins < 0).any() or (begins > ends).any() or (ends > len(data)).any():
+        begins, ends = (indptr[at].astype(np.int64) for at in (positions, positions + 1))
+        most = min(len(data), len(indices))
+        if (begins < 0).any() or (begins > ends).any() or (ends > most).any():
             return None
         pieces = [np.arange(a, b) for a, b in zip(begins, ends, strict=True)]
         chosen = np.concatenate([np.arange(0), *pieces])

@@ -11,7 +11,7 @@ from somf.distributed.communicator import Alone, Communicator
 from somf.distributed.environment import Launch, launched
 from somf.distributed.failures import Witness
 from somf.distributed.process_group import ProcessGroup
-from somf.distributed.shared_memory import shared_memory
+from somf.distributed.shared_memory import make_shared_memory
 from somf.errors import ParameterError, RankError
 from somf.optional import import_optional
 
@@ -52,6 +52,8 @@ def communicator_for(device: str) -> Communicator:
     uses_gpu = device == "cuda" and torch.cuda.is_available()
     group = _groups.get(uses_gpu)
     if group is None or group.is_broken:
+        if group is not None:
+            group.close()
         group = _groups[uses_gpu] = _connect(torch, uses_gpu, launch)
     group.forget_wishes()
     return group
@@ -125,6 +127,8 @@ def meet(launch: Launch) -> None:
 def part() -> None:
     """Leave the process group, so that another one can be made."""
     torch = sys.modules.get("torch")
+    for group in _groups.values():
+        group.close()
     _groups.clear()
     if torch is not None and _is_initialized(torch):
         torch.distributed.destroy_process_group()
@@ -144,7 +148,7 @@ def _connect(torch: Any, uses_gpu: bool, launch: Launch | None) -> ProcessGroup:
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     place = [platform.node(), cores]
     made.n_beside = made.tell(place).count(place)
-    made.shared_memory = shared_memory(made)
+    made.shared_memory = make_shared_memory(made)
     if uses_gpu:
         _choose_gpu(torch, launch)
         facts = made.tell([platform.node(), torch.cuda.current_device()])

@@ -40,6 +40,10 @@ SPIN_SECONDS = 0.005
 PAUSE = 0.0005
 """Seconds between two looks after that."""
 
+MOST_SHARED_BYTES = 2**27
+"""Bytes of all ranks together up to which facts and sums go through shared memory, which does not
+shrink. Longer ones are rare. Rows of every step go through it however long they are."""
+
 DIRECT_BYTES = 200_000
 """Numbers of which a rank can send all others a copy in so many bytes are summed in one message.
 
@@ -263,16 +267,30 @@ class ProcessGroup:
 
     # Messages
 
-    def count_message(self, n_bytes: int) -> None:
-        """Count a message with so many bytes for others."""
+    def check_whole(self) -> None:
+        """Raise RankError if a rank has failed before."""
         if self.is_broken:
             raise self.witness.verdict("a rank has failed before")
+
+    def count_message(self, n_bytes: int) -> None:
+        """Count a message with so many bytes for others."""
+        self.check_whole()
         self.n_messages += 1
         self.n_bytes += n_bytes
 
+    def _is_shared(self, n_bytes: int) -> bool:
+        """Return whether so many bytes of each rank go through shared memory, which then stays."""
+        return n_bytes * self.size <= MOST_SHARED_BYTES
+
+    def close(self) -> None:
+        """Leave shared memory."""
+        if self.shared_memory is not None:
+            self.shared_memory.close()
+            self.shared_memory = None
+
     def _send_to_all(self, message: Array) -> Array:
         """Send an array to all ranks; return those of all ranks, one in each row."""
-        if self.shared_memory is not None:
+        if self.shared_memory is not None and self._is_shared(message.nbytes):
             return self.shared_memory.share(message).copy()
         messages: Array = self.exchange(np.repeat(message[None], self.size, axis=0))
         return messages
@@ -292,7 +310,7 @@ class ProcessGroup:
         received : array of the same shape and kind
         """
         is_host = isinstance(send, np.ndarray)
-        if is_host and self.shared_memory is not None:
+        if is_host and self.shared_memory is not None and self._is_shared(send.nbytes):
             self.shared_memory.room_for_each(send.shape[1:], send)[:] = send
             parts = self.shared_memory.exchange()
             if received is None:
@@ -348,7 +366,11 @@ class ProcessGroup:
                 now = monotonic()
                 sleep(0 if now < start + SPIN_SECONDS else PAUSE)
                 if now > next_look:
-                    look()
+                    try:
+                        look()
+                    except RuntimeError:
+                        if not is_over():  # a rank may have ended after its last message
+                            raise
                     self._look(end)
                     next_look = now + POLL.total_seconds()
 

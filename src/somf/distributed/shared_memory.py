@@ -5,12 +5,17 @@ numbers of all ranks are as high. By TCP, gloo takes four times as long for a sh
 eight ranks, and copies a long one three times, on cores that have other work.
 """
 
+import math
 import mmap
 import os
+import stat
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from somf.errors import RankError
 from somf.typing import Array
 
 TOKEN_BYTES = 32
@@ -22,15 +27,19 @@ VARIABLE = "SOMF_SHARED_MEMORY"
 NO_FILE = -1
 """The descriptor of no file."""
 
+LEFT = -1
+"""What a rank brings that has left: less than any number of bytes that memory grows by."""
+
 WORDS_PER_RANK = 16
-"""Words that each rank has for its number: two cache lines, which are fetched in pairs."""
+"""Words of each rank, of which three are used: two cache lines, which are fetched in pairs."""
 
 
 class SharedMemory:
     """Memory that all ranks of a group have mapped.
 
-    After the numbers of all ranks it has two halves, which are used in turns. A rank that writes to
-    one of them has met all ranks since it was used before. So all have read what was there.
+    After the words of all ranks it has two halves, which are used in turns. A rank that writes to
+    one of them has met all ranks since it was used before. So all have read what was there, if each
+    is done with what it has received before it sends its own next message.
 
     Parameters
     ----------
@@ -46,12 +55,23 @@ class SharedMemory:
         shape = (group.size, WORDS_PER_RANK)
         self._start = -(-8 * WORDS_PER_RANK * group.size // mmap.PAGESIZE) * mmap.PAGESIZE
         words = np.frombuffer(mmap.mmap(file, self._start), np.int64)
-        self._numbers = words[: group.size * WORDS_PER_RANK].reshape(shape)
+        self._words = words[: group.size * WORDS_PER_RANK].reshape(shape)
         self._number, self._turn = 0, 0
         self._halves, self._parts = np.empty((2, 0), np.uint8), np.empty(0)
 
     def __del__(self) -> None:
+        if not sys.is_finalizing():  # the system closes files then
+            self.close()
+
+    def close(self) -> None:
+        """Leave the memory, so that ranks that wait for this one notice it."""
+        if self.file == NO_FILE:
+            return
+        self._announce(LEFT)
+        self._words, self._halves = np.empty((0, 0), np.int64), np.empty((2, 0), np.uint8)
+        self._parts = np.empty(0)
         os.close(self.file)
+        self.file = NO_FILE
 
     def room_for_each(self, shape: tuple[int, ...], like: Array) -> Array:
         """Return room for a part for each rank, as (size, *shape), of the type of an array."""
@@ -77,17 +97,36 @@ class SharedMemory:
 
     def _send(self, parts: Array) -> None:
         self.group.count_message(parts.nbytes - parts[0].nbytes)
-        self._meet()
+        self._meet(parts.nbytes)
 
-    def _meet(self) -> None:
-        """Wait until all ranks have called this as often."""
-        from somf.distributed.numbers import have_reached, set_number  # Numba is slow to import
+    def _announce(self, n_bytes: int) -> None:
+        """Tell others that this rank has come to its next meeting, and what it brings.
+
+        Ranks are at most one meeting apart. So each has a word for even ones and one for odd ones.
+        """
+        from somf.distributed.meeting import set_number  # Numba is slow to import
 
         self._number += 1
-        set_number(self._numbers, self.group.rank, self._number)
-        self.group.wait(lambda: have_reached(self._numbers, self._number), self._look)
+        self._words[self.group.rank, 1 + self._number % 2] = n_bytes
+        set_number(self._words, self.group.rank, self._number)
 
-    def _look(self) -> None:
+    def _meet(self, n_bytes: int) -> None:
+        """Wait until all ranks have called this as often, for as many bytes."""
+        from somf.distributed.meeting import have_reached  # Numba is slow to import
+
+        self._announce(n_bytes)
+        self.group.wait(lambda: have_reached(self._words, self._number), self._check_processes)
+        others = np.flatnonzero(self._words[:, 1 + self._number % 2] != n_bytes).tolist()
+        if others:
+            self.group.is_broken = True
+            raise RankError(
+                others,
+                self.group.size,
+                "has left, or sends something else. All ranks must do the same, with the same "
+                "parameters.",
+            )
+
+    def _check_processes(self) -> None:
         """Raise an error if the process of a rank has ended."""
         for process, birth in self.processes:
             if _birth(process) != birth:
@@ -95,7 +134,8 @@ class SharedMemory:
 
     def _next_half(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         """Return an array in the other half, which grows on all ranks if it must."""
-        n_bytes = int(np.prod(shape)) * dtype.itemsize
+        self.group.check_whole()
+        n_bytes = math.prod(shape) * dtype.itemsize
         if n_bytes > self._halves.shape[1]:
             self._grow(n_bytes)
         self._turn = 1 - self._turn
@@ -105,12 +145,12 @@ class SharedMemory:
         n_bytes += -n_bytes % mmap.PAGESIZE
         if self.group.rank == 0:  # now, and not when a rank writes to it
             os.posix_fallocate(self.file, self._start, 2 * n_bytes)
-        self._meet()
+        self._meet(-n_bytes)
         mapped = mmap.mmap(self.file, 2 * n_bytes, offset=self._start)
         self._halves = np.frombuffer(mapped, np.uint8).reshape(2, n_bytes)
 
 
-def shared_memory(group: Any) -> SharedMemory | None:
+def make_shared_memory(group: Any) -> SharedMemory | None:
     """Return memory that all ranks share, or None if they are not all on one machine.
 
     Parameters
@@ -119,11 +159,11 @@ def shared_memory(group: Any) -> SharedMemory | None:
     """
     token, is_wanted = os.urandom(TOKEN_BYTES), os.environ.get(VARIABLE) != "0"
     file = _created(group.size, token) if group.rank == 0 else NO_FILE
-    own = [os.getpid(), _birth(os.getpid()), f"/proc/{os.getpid()}/fd/{file}", token.hex()]
-    facts = group.tell(own)
+    facts = group.tell([os.getpid(), _birth(os.getpid()), _machine(), file, token.hex()])
     processes = [(process, birth) for process, birth, *_ in facts]
-    if group.rank > 0:
-        file = _opened(facts[0][2], bytes.fromhex(facts[0][3]))
+    process, _, machine, number, text = facts[0]
+    if group.rank > 0 and number != NO_FILE and machine and machine == _machine():
+        file = _opened(int(process), int(number), bytes.fromhex(text))
     can_see_all = all(birth and _birth(process) == birth for process, birth in processes)
     if group.any(file == NO_FILE or not can_see_all or not is_wanted):
         if file != NO_FILE:
@@ -136,10 +176,13 @@ def shared_memory(group: Any) -> SharedMemory | None:
 
 
 def _created(size: int, token: bytes) -> int:
-    """Create memory with room for the numbers of all ranks, which begins with a token."""
+    """Create memory with room for the words of all ranks, which begins with a token."""
     if not hasattr(os, "memfd_create"):
         return NO_FILE
-    file = os.memfd_create("somf")
+    try:
+        file = os.memfd_create("somf")
+    except OSError:  # the container does not allow it
+        return NO_FILE
     try:
         os.posix_fallocate(file, 0, mmap.PAGESIZE * size)
         os.pwrite(file, token, 0)
@@ -149,14 +192,29 @@ def _created(size: int, token: bytes) -> int:
     return file
 
 
-def _opened(path: str, token: bytes) -> int:
-    """Open the memory of another process, if it begins with a token."""
+def _machine() -> str:
+    """Return what tells this machine and the processes that can be seen on it from others."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # on another machine, or in another container
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return ""
+
+
+def _opened(process: int, number: int, token: bytes) -> int:
+    """Open a file of another process by its descriptor, if it begins with a token."""
+    try:
+        path = f"/proc/{process}/fd/{number}"
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return NO_FILE
+        file = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError:
         return NO_FILE
-    if os.pread(file, len(token), 0) == token:
-        return file
+    try:
+        if os.pread(file, len(token), 0) == token:
+            return file
+    except OSError:
+        pass
     os.close(file)
     return NO_FILE
 

@@ -1,4 +1,4 @@
-"""How rows travel between ranks: in messages, or through `SharedMemory`."""
+"""How rows travel between ranks: in copies of their own, or where all ranks can read them."""
 
 from typing import Any, Protocol
 
@@ -24,8 +24,8 @@ class Transfer(Protocol):
         ...
 
 
-class Messages:
-    """Sends rows.
+class ByGroup:
+    """Sends copies of rows, on any device, between any machines.
 
     Parameters
     ----------
@@ -67,6 +67,6 @@ def transfer_for(group: Any, kernels: Kernels) -> Transfer:
     """Return how rows that kernels work on travel."""
     is_on_gpu = kernels.IS_ASYNCHRONOUS
     if group.shared_memory is None or is_on_gpu:
-        return Messages(group, kernels)
+        return ByGroup(group, kernels)
     shared: Transfer = group.shared_memory
     return shared

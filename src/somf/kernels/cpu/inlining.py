@@ -2,7 +2,7 @@
 
 Numba optimises every function that it compiles, and generates its machine code, even if the
 function is then a part of others. That took a quarter of the seconds of a first fit, and Numba has
-no public option for it. With a version of Numba that has not what is changed here, this module
+no public option for it. With a version of Numba that lacks what is changed here, this module
 cannot be imported, and functions are compiled as usual.
 """
 

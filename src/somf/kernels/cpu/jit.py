@@ -62,6 +62,9 @@ def jit(function: Function, **options: Any) -> Function:
 def inner(function: Function, **options: Any) -> Function:
     """Compile a function that only compiled functions call: Python would crash.
 
+    It must not print, and errors that it raises have constants as arguments: Numba's way back to
+    Python is not there. To debug it, give ``pipeline_class=numba.core.compiler.Compiler``.
+
     Without the code that converts arguments from Python, and without machine code, a first fit
     compiles in half of the time. The function is always inlined. Otherwise the process that
     compiles could call the copy that was compiled for itself, and later processes the one that was

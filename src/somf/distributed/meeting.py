@@ -1,4 +1,4 @@
-"""Numbers in shared memory, by which ranks wait for each other."""
+"""Words in shared memory, by which ranks wait for each other."""
 
 from somf.kernels.cpu.jit import jit
 from somf.kernels.cpu.words import BYTES, load, store
