@@ -20,6 +20,7 @@ import numpy as np
 from somf.distributed.communicator import AtomUpdate, AtomUpdateByFeature
 from somf.distributed.dealing import edges_of
 from somf.distributed.failures import Witness
+from somf.distributed.packing import fill, room_for, unpacked
 from somf.distributed.row_work import NO_WORK, RowWork
 from somf.distributed.shared_memory import SharedMemory
 from somf.distributed.spread import SpreadUpdate, UpdateByFeature
@@ -50,9 +51,6 @@ DIRECT_BYTES = 200_000
 Otherwise every rank sums a part and sends it to all, which are two messages. A network of 10 Gb/s
 carries as many bytes in 0.2 ms, about the time of a message between eight ranks.
 """
-
-ALIGNMENT = 8
-"""Arrays begin at multiples of this in a message."""
 
 
 class ProcessGroup:
@@ -144,18 +142,18 @@ class ProcessGroup:
         n_bytes = sum(array.nbytes for array in arrays)
         n_parts = 1 if n_bytes * (self.size - 1) <= DIRECT_BYTES else self.size
         lengths = [-(-array.size // n_parts) for array in arrays]
-        send = _message(self.size, arrays, lengths)
-        for array, parts in zip(arrays, _parts(send, arrays, lengths), strict=True):
-            _fill(parts, array.reshape(-1))
+        send = room_for(self.size, arrays, lengths)
+        for array, parts in zip(arrays, unpacked(send, arrays, lengths), strict=True):
+            fill(parts, array.reshape(-1))
         received = self.exchange(send)
-        sums = _message(1, arrays, lengths)
+        sums = room_for(1, arrays, lengths)
         for parts, total in zip(
-            _parts(received, arrays, lengths), _parts(sums, arrays, lengths), strict=True
+            unpacked(received, arrays, lengths), unpacked(sums, arrays, lengths), strict=True
         ):
             np.add.reduce(parts, axis=0, out=total[0])
         if n_parts > 1:
             sums = self._send_to_all(sums[0])
-        found = zip(arrays, _parts(sums, arrays, lengths), strict=True)
+        found = zip(arrays, unpacked(sums, arrays, lengths), strict=True)
         return [parts.reshape(-1)[: array.size].reshape(array.shape) for array, parts in found]
 
     def _sum_on_device(self, array: Any) -> Any:
@@ -408,36 +406,6 @@ class ProcessGroup:
             self.is_broken = True
             self.witness.report(error)
             raise
-
-
-def _message(n: int, arrays: list[Array], lengths: list[int]) -> Array:
-    """Return memory for n messages with so many entries of each array, as (n, bytes)."""
-    return np.zeros((n, sum(map(_n_bytes, arrays, lengths))), np.uint8)
-
-
-def _parts(messages: Array, arrays: list[Array], lengths: list[int]) -> Iterator[Array]:
-    """Yield the entries of each array in some messages, as (n, length)."""
-    at = 0
-    for array, length in zip(arrays, lengths, strict=True):
-        yield messages[:, at : at + length * array.itemsize].view(array.dtype)
-        at += _n_bytes(array, length)
-
-
-def _n_bytes(array: Array, length: int) -> int:
-    """Return the bytes of so many entries, aligned."""
-    return -(-length * array.itemsize // ALIGNMENT) * ALIGNMENT
-
-
-def _fill(parts: Array, entries: Array) -> None:
-    """Put entries into parts one after the other, or all of them into each part."""
-    m = parts.shape[1]
-    if m == len(entries):
-        parts[:] = entries
-        return
-    n_full = len(entries) // m
-    parts[:n_full] = entries[: n_full * m].reshape(n_full, m)
-    if n_full * m < len(entries):
-        parts[n_full, : len(entries) - n_full * m] = entries[n_full * m :]
 
 
 def _to_host(array: Any) -> Array:

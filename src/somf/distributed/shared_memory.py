@@ -28,7 +28,7 @@ NO_FILE = -1
 """The descriptor of no file."""
 
 LEFT = -1
-"""What a rank brings that has left: less than any number of bytes that memory grows by."""
+"""What a rank brings that has left, instead of the bytes of a message or, negative, of a growth."""
 
 WORDS_PER_RANK = 16
 """Words of each rank, of which three are used: two cache lines, which are fetched in pairs."""

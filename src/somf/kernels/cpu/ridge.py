@@ -59,6 +59,10 @@ class Ridge(NamedTuple):
     gap: Array
 
 
+Problem = tuple[Array, Array, Array, float, Array, Array, Array]
+"""A `Ridge` as Python gives it to compiled functions."""
+
+
 def solve_ridge(
     grams: Array,
     beta: Array,
@@ -86,12 +90,13 @@ def solve_ridge(
         If False, nothing can be said of codes, objectives and gaps.
     """
     b, k = beta.shape
-    codes, double = (grams, beta, sq_norm, l2, code, objective, gap), np.dtype(np.float64)
+    problem = grams, beta, sq_norm, l2, code, objective, gap
+    double = np.dtype(np.float64)
     eps = precision(grams.dtype)[0]
     if len(grams) == 1:
         threads = threads_for(2.0 * b * k * k)
         is_solved = np.zeros(min(threads.count, b), np.bool_)
-        are_solved: bool = _solve_shared(threads.count, *codes, k * eps, is_solved)
+        are_solved: bool = _solve_shared(threads.count, problem, k * eps, is_solved)
         return are_solved
     if b == 0:  # a rank may have no samples
         return True
@@ -101,34 +106,28 @@ def solve_ridge(
         is_solved = np.zeros(min(threads.count, -(-b // n_lanes)), np.bool_)
         size = n_pairs(k) + k, n_lanes
         memory = threads.buffer("ridge groups", (len(is_solved), *size), double)
-        are_solved = _solve_groups(threads.count, *codes, cutoff, memory, is_solved)
+        are_solved = _solve_groups(threads.count, problem, cutoff, memory, is_solved)
     else:
         is_solved = np.zeros(min(threads.count, b), np.bool_)
         memory = threads.buffer("ridge systems", (len(is_solved), k, k + 1), double)
-        are_solved = _solve_one_by_one(threads.count, *codes, cutoff, memory, is_solved)
+        are_solved = _solve_one_by_one(threads.count, problem, cutoff, memory, is_solved)
     return are_solved
 
 
 @region
 def _solve_shared(
     launcher: int,
-    grams: Array,
-    beta: Array,
-    sq_norm: Array,
-    l2: float,
-    code: Array,
-    objective: Array,
-    gap: Array,
+    problem: Problem,
     cutoff: float,
     is_solved: Array,
 ) -> bool:
     """Solve the systems of all samples by one call of LAPACK, in the precision of the data."""
-    A, X, trace = grams[0].copy(), beta.copy(), l2
+    codes = Ridge(*problem)
+    A, X, trace = codes.grams[0].copy(), codes.beta.copy(), codes.l2
     for j in range(len(A)):
         trace += A[j, j]
-        A[j, j] += l2
-    if l2 > cutoff * trace and solve_positive(A, X):
-        codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
+        A[j, j] += codes.l2
+    if codes.l2 > cutoff * trace and solve_positive(A, X):
         in_parallel(_take_solution, launcher, len(is_solved), codes, X, is_solved)
     return bool(is_solved.all())
 
@@ -155,18 +154,12 @@ def _certify(codes: Ridge, i: int, g: Array) -> None:
 @region
 def _solve_one_by_one(
     launcher: int,
-    grams: Array,
-    beta: Array,
-    sq_norm: Array,
-    l2: float,
-    code: Array,
-    objective: Array,
-    gap: Array,
+    problem: Problem,
     cutoff: float,
     memory: Array,
     is_solved: Array,
 ) -> bool:
-    codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
+    codes = Ridge(*problem)
     in_parallel(_solve_own, launcher, len(is_solved), codes, cutoff, memory, is_solved)
     return bool(is_solved.all())
 
@@ -196,18 +189,12 @@ def _solve_own(t: int, codes: Ridge, cutoff: float, memory: Array, is_solved: Ar
 @region
 def _solve_groups(
     launcher: int,
-    grams: Array,
-    beta: Array,
-    sq_norm: Array,
-    l2: float,
-    code: Array,
-    objective: Array,
-    gap: Array,
+    problem: Problem,
     cutoff: float,
     memory: Array,
     is_solved: Array,
 ) -> bool:
-    codes = Ridge(grams, beta, sq_norm, l2, code, objective, gap)
+    codes = Ridge(*problem)
     in_parallel(_solve_share, launcher, len(is_solved), codes, cutoff, memory, is_solved)
     return bool(is_solved.all())
 
