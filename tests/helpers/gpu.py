@@ -1,6 +1,8 @@
 """GPU kernels in tests: on a GPU, else under Triton's interpreter, else skipped."""
 
 import os
+from dataclasses import replace
+from functools import cache
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -32,6 +34,33 @@ def patch_triton_once():
     interpreter._patch_lang = patch_once
 
 
+def look_up_types_once():
+    """Let Triton's interpreter make its table of types once, not at every operation."""
+    from triton.language import pointer_type
+    from triton.runtime import interpreter
+
+    find = cache(interpreter._get_np_dtype)
+
+    def found(kind):
+        element = kind.scalar
+        return np.dtype(np.uint64) if isinstance(element, pointer_type) else find(element)
+
+    interpreter._get_np_dtype = found
+
+
+def leave_out_checks_that_nobody_reads():
+    """Let Triton's interpreter not look for overflows, a third of its time.
+
+    It asserts that there is none only if its option `debug` is set, and looks for them anyway.
+    """
+    from triton.runtime import interpreter
+
+    builder = interpreter.interpreter_builder
+    options = builder.options
+    if getattr(options, "sanitize_overflow", False) and not getattr(options, "debug", True):
+        builder.options = replace(options, sanitize_overflow=False)
+
+
 if find_spec("torch") is None or find_spec("triton") is None:
     MISSING = 'torch and Triton are not installed: pip install "somf[cuda]"'
 else:
@@ -42,6 +71,8 @@ else:
     if not HAS_GPU:
         os.environ["TRITON_INTERPRET"] = "1"  # Triton reads it at the definition of a kernel
         patch_triton_once()
+        look_up_types_once()
+        leave_out_checks_that_nobody_reads()
 
 NEEDS_CUDA = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 """Marks a test that needs torch and Triton; the interpreter is enough."""
