@@ -15,10 +15,13 @@ pytest.importorskip("click", reason="the command comes with the extra 'cli'")
 import somf
 from somf.data import as_source
 from tests.helpers.command_files import DATASETS, write_data, write_image, write_rows
-from tests.helpers.processes import run_forks, run_python
+from tests.helpers.processes import FITTING, run_forks, run_python
 
 ENVIRONMENT = os.environ | {"MPLBACKEND": "Agg", "PYTHONIOENCODING": "utf-8"}
 """The environment of the processes."""
+
+PICTURES = ("matplotlib.pyplot", "matplotlib.backends.backend_agg")
+"""Modules that commands which draw import."""
 
 TIMEOUT = 120
 """Seconds after which a process is taken to hang."""
@@ -42,17 +45,18 @@ def start(line, **environment):
     )
 
 
-def run(*lines, **environment):
+def run(*lines, modules=(), **environment):
     """Run commands one after the other, each in a process; return their stdout."""
-    return [said[0] for said in run_with_codes(dict.fromkeys(lines, 0), **environment)]
+    codes = dict.fromkeys(lines, 0)
+    return [said[0] for said in run_with_codes(codes, modules, **environment)]
 
 
-def run_with_codes(codes, **environment):
+def run_with_codes(codes, modules=(), **environment):
     """Run commands, from lines to expected codes; return a stdout and a stderr for each."""
     done = run_forks(
         "from somf.cli import main; main()",
         [shlex.split(line) for line in codes],
-        ["somf.cli.app", "numba"],  # most of a command's time is that of these imports
+        ["somf.cli.app", *FITTING, *modules],  # most of a command's time is that of these imports
         env=ENVIRONMENT | environment,
         timeout=TIMEOUT,
     )
@@ -115,6 +119,7 @@ def test_every_command_works_and_what_one_process_writes_another_reads():
         "demo --patches 2x2 --components 4 --quiet -o demo",
         "score scene.somf scene.npy --gap --json",
         "info scene.somf --json",
+        modules=PICTURES,
     )
     score, info = json.loads(score), json.loads(info)
     assert len(json.loads(bench)["rows"]) == 3
@@ -153,6 +158,7 @@ def test_without_docstrings_every_command_works():
         "plot scene.somf -o atoms.png",
         "report scene.somf scene.npy -o report.html",
         "transform --help",
+        modules=PICTURES,
         PYTHONOPTIMIZE="2",
     )
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from tests.helpers.processes import run_forks
+from tests.helpers.processes import FITTING, run_forks
 
 pytestmark = pytest.mark.skipif(
     not os.access("/proc/self/clear_refs", os.W_OK),
@@ -37,7 +37,7 @@ print(status("VmHWM") - before)
 
 def peak_growths(*programs: str) -> list[int]:
     """Return by how many bytes the peak memory of each process grows while `run()` runs."""
-    processes = run_forks(HARNESS, [[program] for program in programs], ["sklearn.base", "numba"])
+    processes = run_forks(HARNESS, [[program] for program in programs], FITTING)
     for done in processes:
         assert done.returncode == 0, done.stderr
     return [int(done.stdout) for done in processes]

@@ -12,6 +12,10 @@ import importlib, json, os, sys
 folder, program, runs, modules = sys.argv[1], *json.load(sys.stdin)
 for module in modules:
     importlib.import_module(module)
+if "numba" in sys.modules:  # which otherwise imports the rest of itself at the first call
+    from numba.core.registry import cpu_target
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 codes = []
 for number, arguments in enumerate(runs):
     child = os.fork()
@@ -26,6 +30,10 @@ print(json.dumps(codes))
 """
 """A program that imports modules once, and runs another program in a child for each list of
 arguments."""
+
+
+FITTING = ("sklearn.base", "numba", "somf.estimators.base", "somf.kernels.cpu.kernels")
+"""Modules that a fit imports: most of the time of a short one."""
 
 
 def run_forks(program, runs, modules, timeout=300, **options):

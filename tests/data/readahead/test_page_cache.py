@@ -11,7 +11,7 @@ from somf import DictionaryLearning, ImagePatches
 from somf.data import Loader, as_source, open_source
 from somf.data.readahead.memory_map import CAN_PREFETCH
 from somf.errors import DamagedFileError, NotFiniteError
-from tests.helpers.processes import run_forks
+from tests.helpers.processes import FITTING, run_forks
 
 pytestmark = pytest.mark.skipif(
     not CAN_PREFETCH or not hasattr(os, "posix_fadvise"), reason="the system cannot prefetch"
@@ -282,7 +282,7 @@ def test_a_map_that_is_cut_is_an_error_and_does_not_kill_the_process(tmp_path):
     runs = [[os.fspath(tmp_path / f"{kind}.npy"), kind] for kind in CUT_KINDS]
     for path, _ in runs:
         np.save(path, np.random.default_rng(0).random((4000, 9)))
-    processes = run_forks(CUT, runs, ["sklearn.base", "somf.data.gather"])
+    processes = run_forks(CUT, runs, FITTING)
     for kind, done in zip(CUT_KINDS, processes, strict=True):
         assert done.returncode == 0, f"{kind}: {done.returncode}, {done.stderr}"
         assert "is damaged: its end has been cut off." in done.stdout, kind

@@ -8,7 +8,7 @@ import pytest
 
 from somf.data import open_source
 from somf.errors import DamagedFileError, MissingFileError
-from tests.helpers.processes import run_forks
+from tests.helpers.processes import FITTING, run_forks
 
 resource = pytest.importorskip("resource", reason="the system has no limit on descriptors")
 
@@ -28,7 +28,7 @@ def write(folder, kind, number, rows, chunks=None):
         zarr.create_array(path, shape=rows.shape, chunks=chunks, dtype=float)[:] = rows
 
 
-LIBRARIES = ["sklearn.base", "numba", "h5py", "zarr"]
+MODULES = [*FITTING, "h5py", "zarr"]
 """What processes import before the limit on descriptors is lowered."""
 
 FIT = """
@@ -58,7 +58,7 @@ def test_more_files_than_may_be_open_can_be_stacked(tmp_path):
         for number, row in enumerate(X[:n_files]):
             write(folder, kind, number, row[None], chunks)
         runs.append([os.fspath(folder / "*"), os.fspath(tmp_path / "expected.npy"), str(limit)])
-    for done in run_forks(FIT, runs, LIBRARIES):
+    for done in run_forks(FIT, runs, MODULES):
         assert done.returncode == 0, f"{done.args}: {done.stderr}"
 
 
@@ -157,7 +157,7 @@ def test_too_many_open_files_are_not_called_damage(tmp_path):
             ("plain.zarr", "read"),
         )
     ]
-    for done in run_forks(ERRORS, runs, LIBRARIES):
+    for done in run_forks(ERRORS, runs, MODULES):
         assert done.stdout.split() == [str(errno.EMFILE)], f"{done.args}: {done.stderr}"
 
 
