@@ -1,6 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Tests start many processes, which would compile all modules of somf each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-oldest test-newest test-cells attack lint format bench bench-paper bench-data bench-convergence bench-outofbox docs clean
 
 demo: .venv/demo ## learn a dictionary of a real AVIRIS scene and draw it
