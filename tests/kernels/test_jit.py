@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from tests.helpers.processes import run_forks
+
 READ_ONLY = """
 import numba.core.caching as caching
 caching.CacheImpl._locator_classes = []  # as if no folder could be written to
@@ -41,17 +43,9 @@ print(model.components_.tobytes().hex())
 
 
 def test_only_the_first_process_compiles_and_later_ones_compute_the_same_bits(tmp_path):
-    first, second = (
-        subprocess.run(
-            [sys.executable, "-c", BITS],
-            env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=True,
-        )
-        for _ in range(2)
-    )
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first, second = run_forks(BITS, [[], []], ["sklearn.base", "numba"], env=environment)
+    assert first.returncode == second.returncode == 0, first.stderr + second.stderr
     assert first.stdout == second.stdout
     assert "compiled kernels for " in first.stderr
     assert "compiled kernels" not in second.stderr
