@@ -5,13 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from somf import DictionaryLearning
-from somf.algorithm.surrogate import (
-    CHUNK,
-    Coded,
-    Forgetting,
-    IncrementalSurrogate,
-    OnlineSurrogate,
-)
+from somf.algorithm.forgetting import PowerLaw
+from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate
 from somf.data import as_source
 from somf.distributed import ALONE
 from somf.kernels.cpu import kernels as cpu
@@ -40,39 +35,13 @@ def random_codes(b, seed):
     return rng.standard_normal((b, 5)) * (rng.random((b, 5)) < 0.5)
 
 
-@pytest.mark.parametrize("seen", [40, CHUNK - 10, 3 * CHUNK])
-@pytest.mark.parametrize("v", [0.76, 0.92, 0.99])
-def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v, seen):
-    kept = 1.0
-    for s in range(seen + 1, seen + 21):
-        kept *= 1 - s**-v
-    weight = Forgetting(v).weight
-    assert weight(seen, 20) == pytest.approx(1 - kept)
-    assert weight(0, 3) == 1.0
-    parts = (1 - weight(seen, 5)) * (1 - weight(seen + 5, 15))
-    assert parts == pytest.approx(1 - weight(seen, 20))
-
-
-def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
-    assert Forgetting(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
-
-
-@pytest.mark.parametrize("seen", [0, 40, 95, 10**6])
-def test_a_sample_weighs_at_least_one_in_a_window(seen):
-    kept = 1.0
-    for s in range(seen + 1, seen + 21):
-        kept *= 1 - max(s**-0.85, 1 / 50)
-    assert Forgetting(0.85, window=50).weight(seen, 20) == pytest.approx(1 - kept)
-    assert Forgetting(0.85, window=1.0).weight(seen, 20) == 1.0
-
-
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "CSC"])
 def test_the_online_surrogate_is_the_weighted_average_of_all_minibatches(state, toy, sparse):
-    surrogate = OnlineSurrogate(state, cpu, ALONE, Forgetting(0.9))
+    surrogate = OnlineSurrogate(state, cpu, ALONE, PowerLaw(0.9))
     B, C = np.zeros((60, 5)), np.zeros((5, 5))
     for t in range(6):
         X, code = toy[t * 10 : t * 10 + 10], random_codes(10, t)
-        w = Forgetting(0.9).weight(state.n_samples_seen, 10)
+        w = PowerLaw(0.9).weight(state.n_samples_seen, 10)
         B = (1 - w) * B + w / 10 * X.T @ code
         C = (1 - w) * C + w / 10 * code.T @ code
         add(surrogate, sp.csc_array(X) if sparse else X, coded(code), None)

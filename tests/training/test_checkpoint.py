@@ -149,10 +149,10 @@ def test_a_quota_in_the_middle_of_a_file_leaves_the_last_good_checkpoint(toy, tm
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """Return a folder on a disk of 64 kB."""
+    """Return a folder on a disk of 128 kB."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
     try:
         subprocess.run(mount, check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
@@ -165,7 +165,7 @@ def test_a_disk_that_runs_full_leaves_the_last_good_checkpoint(toy, small_disk):
     def fill(progress):
         if progress.n_iter == 5:
             with pytest.raises(OSError, match="No space left"):
-                (small_disk / "filling").write_bytes(bytes(2**17))
+                (small_disk / "filling").write_bytes(bytes(2**18))
 
     model = DictionaryLearning(
         4,

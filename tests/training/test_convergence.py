@@ -1,4 +1,4 @@
-"""When a fit looks at more features, remembers more, and ends."""
+"""When a fit looks at more features, and ends."""
 
 import json
 import logging
@@ -17,10 +17,8 @@ from somf.training.config import BATCH_SIZES
 from somf.training.convergence import (
     INTERVAL,
     LEAST_COMPARED,
-    LEAST_WINDOW,
     LONGEST_EPOCH,
     MOST_CODES,
-    WINDOW_PER_ATOM,
     Convergence,
 )
 from tests.helpers.fits import (
@@ -39,8 +37,9 @@ class FakeSolver:
     communicator = ALONE
 
     def __init__(self, can_climb=0):
-        self.state = SimpleNamespace(n_samples_seen=0, phase=Phase.ONLINE, n_lowered=0)
-        self.forgetting = SimpleNamespace(window=math.inf)
+        self.state = SimpleNamespace(
+            n_samples_seen=0, phase=Phase.ONLINE, n_lowered=0, forget_witnesses=lambda: None
+        )
         self.can_climb, self.objectives = can_climb, []
 
     def take_objectives(self):
@@ -99,21 +98,8 @@ def test_with_a_tolerance_of_zero_a_fit_never_ends_by_itself():
 def test_a_fit_that_stalls_climbs_before_it_ends():
     convergence, solver = watch([0.7] * 3, solver=FakeSolver(can_climb=1), **STREAM)
     assert solver.can_climb == 0
+    assert solver.state.is_settled
     assert convergence.n_stalled == 0  # the interval after it has nothing to be compared with
-
-
-def test_a_fit_that_stalls_remembers_more_and_half_an_epoch_at_most(monkeypatch):
-    monkeypatch.setattr("somf.training.convergence.MOST_CODES", 0)
-    first = WINDOW_PER_ATOM * 20
-    n = 5 * first
-    convergence, solver = watch([1.0, 0.9], n_samples=int(n), n_components=20)
-    assert convergence.window == first
-    convergence, solver = watch([0.7] * 2, n_samples=int(n), n_components=20)
-    assert convergence.window == solver.forgetting.window == 2 * first
-    convergence, solver = watch([0.7] * 4, n_samples=int(n), n_components=20)
-    assert convergence.window == solver.forgetting.window == n / 2
-    assert watch([], n_samples=10_000, n_components=1)[0].window == LEAST_WINDOW
-    assert watch([], n_samples=100)[0].window == 50
 
 
 def phases(means, **params):
@@ -167,11 +153,6 @@ def test_there_are_no_passes_where_codes_are_too_many_or_parameters_say_otherwis
     assert phases([0.7] * 12, **params) == Phase.ONLINE
 
 
-@pytest.mark.parametrize("params", [{"learning_rate": 0.9}, {"surrogate": "incremental"}])
-def test_without_weights_of_its_own_choice_a_fit_has_no_window(params):
-    assert watch([0.7] * 3, **params)[0].window == math.inf
-
-
 def test_what_is_stored_restores_it():
     convergence, _ = watch([1.0, 0.9, 0.9])
     again, _ = watch([])
@@ -193,7 +174,6 @@ def test_with_another_tolerance_it_has_not_stalled_yet():
         {"first": -1},
         {"first": 9999},
         {"total": math.nan},
-        {"window": 0},
         {"n_stalled": -1},
         {"batch_size": 0},
     ],

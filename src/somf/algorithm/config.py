@@ -10,8 +10,7 @@ AUTO = "auto"
 """The value of a parameter that leaves the choice to somf."""
 
 AUTO_LEARNING_RATE = 0.78
-"""v where `learning_rate` is "auto". No v is best on all data; with this one, fits are far from the
-best on none."""
+"""v of the averages of β and G where `learning_rate` is "auto"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +96,7 @@ class Config:
 
     @property
     def exponent(self) -> float:
-        """The exponent v of the weights of samples."""
+        """The exponent v of the weights of samples; with "auto", of the averages of β and G."""
         is_auto = isinstance(self.learning_rate, str)
         return AUTO_LEARNING_RATE if is_auto else float(self.learning_rate)
 

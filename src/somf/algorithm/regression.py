@@ -190,7 +190,7 @@ class StoredGrams:
 
     def of_all(self) -> Array:
         """Return DᵀD itself."""
-        G: Array = self.state.grams[0]
+        G: Array = self.state.grams[0] if self.keep_all else self._all()
         return G.ravel()
 
     def expand(self, statistics: Array) -> Array:
@@ -211,7 +211,10 @@ class StoredGrams:
     def recompute(self) -> None:
         """Recompute DᵀD, if it is needed."""
         if self.keep_all:
-            self.state.grams[0] = self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
+            self.state.grams[0] = self._all()
+
+    def _all(self) -> Array:
+        return self.kernels.gram(self.state.D, (slice(0, len(self.state.D)),))
 
 
 def gram_cache_for(

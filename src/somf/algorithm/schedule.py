@@ -2,8 +2,9 @@
 
 An iteration may code samples from a part of the features and update that part of the atoms, code
 them from all features and update a part, or do both with all features. These are the rungs of a
-ladder, from the cheapest to the most exact. A fit begins on the cheapest rung that is good enough
-and climbs when codes or atoms stop improving.
+ladder, from the cheapest to the most exact. A fit begins on the cheapest rung that is good enough,
+climbs when codes or atoms stop improving, and goes down again where better atoms make codes from a
+part of the features good enough after all.
 
 How much time a rung saves is known. What codes from a part of the features cost is measured: a
 *probe* codes the samples of a minibatch twice, from all features and from those of a mask alone.
@@ -59,6 +60,12 @@ DECAY = 0.5
 SETTLED = 24
 """Iterations after which every part of the atoms has been updated a few times. Until then parts of
 an atom do not fit together, and codes from any one of them are poor."""
+
+HYSTERESIS = 0.5
+"""A fit goes down the ladder if the difference is below this share of what is tolerated."""
+
+HOPELESS = 4.0
+"""With a difference of so many times what is tolerated, a fit looks for no lower rung any more."""
 
 MASKS_PER_PROBE = 2
 """Masks over which a probe takes the mean."""

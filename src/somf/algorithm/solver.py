@@ -9,6 +9,7 @@ import numpy as np
 
 from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
+from somf.algorithm.forgetting import Adaptive, Forgetting, PowerLaw
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
 from somf.algorithm.observed import (
@@ -18,24 +19,26 @@ from somf.algorithm.observed import (
     ObservedRegression,
 )
 from somf.algorithm.phases import PASS_TOL, Phase
+from somf.algorithm.probe import Probe
 from somf.algorithm.regression import (
     Quadratic,
     Regression,
     gram_cache_for,
 )
 from somf.algorithm.schedule import (
+    HOPELESS,
+    HYSTERESIS,
     LADDER,
-    MASKS_PER_PROBE,
     PARTIAL,
     TOP,
     is_probe,
     next_rung,
     tolerance,
 )
+from somf.algorithm.staleness import Staleness
 from somf.algorithm.state import State
 from somf.algorithm.surrogate import (
     Coded,
-    Forgetting,
     IncrementalSurrogate,
     OnlineSurrogate,
     SumSurrogate,
@@ -69,7 +72,8 @@ class Solver:
     Attributes
     ----------
     forgetting : Forgetting
-        Its window may be changed between steps.
+    staleness : Staleness or None
+        What sets the pace of forgetting; None where the learning rate is a number.
     """
 
     def __init__(
@@ -78,7 +82,12 @@ class Solver:
         self.config, self.state = config, state
         self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
-        self.forgetting = Forgetting(config.exponent)
+        self.forgetting: Forgetting = PowerLaw(config.exponent)
+        self.staleness: Staleness | None = None
+        if config.has_auto_weights:
+            self.forgetting = adaptive = Adaptive(state)
+            parts = config, state, self.kernels, self.communicator, adaptive
+            self.staleness = Staleness(*parts)
         self._unchecked: list[Array] = []
         self._objectives: list[float] = []
         self._last_code: Array | None = None
@@ -150,7 +159,7 @@ class Solver:
 
     def _iterate(self, X: Any, slots: Ints | None, b: int, sample_weight: Array | None) -> None:
         state = self.state
-        if self.config.reduction == AUTO and state.rung < PARTIAL and is_probe(state.n_iter):
+        if self._is_probe():
             self._probe(X, b)
         memory = None if slots is None else state.memory
 
@@ -188,11 +197,15 @@ class Solver:
         else:
             add_to_B((slice(0, p),))
 
+        if learns:
+            self.forgetting.advance(state.n_samples_seen, b)
         state.n_iter += 1
         state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
+        if learns and self.staleness is not None:
+            self.staleness.follow(X, self.regression, b)
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
         """Move codes to the solution of their problem; return its objective."""
@@ -206,6 +219,17 @@ class Solver:
         )
         return objective
 
+    def _is_probe(self) -> bool:
+        """Return whether to look for a better rung before this iteration.
+
+        A fit that averages codes does not go down: it has forgotten its averages.
+        """
+        state, config = self.state, self.config
+        if config.reduction != AUTO or state.phase != Phase.ONLINE or not is_probe(state.n_iter):
+            return False
+        may_go_down = not state.is_settled and config.estimator_in_use != "averaged"
+        return state.rung < PARTIAL or may_go_down
+
     @property
     def reduction(self) -> float:
         """The reduction of the next iteration."""
@@ -213,18 +237,39 @@ class Solver:
             return self.masks.reduction
         return min(LADDER[self.state.rung].reduction, self.masks.reduction)
 
-    def _probe(self, X: Matrix, batch_size: int) -> None:
-        """Climb the ladder until codes from a part of the features are good enough.
+    def _probe(self, X: Batch, batch_size: int) -> None:
+        """Move on the ladder to the cheapest rung on which codes are good enough.
 
-        Without a penalty, codes from a part fit the noise of that part.
+        Without a penalty, codes from a part of the features fit the noise of that part.
         """
-        tolerated = tolerance(self.state.n_samples_seen)
-        while self.state.rung < PARTIAL and (
-            self.config.penalty.alpha == 0 or self.extra_cost(X, tolerated) > tolerated
-        ):
+        state, tolerated = self.state, tolerance(self.state.n_samples_seen)
+        has_penalty = self.config.penalty.alpha > 0
+        extra = self.extra_cost(X, tolerated) if has_penalty else math.inf
+        if extra > HOPELESS * tolerated:
+            state.is_settled = 1
+        if state.rung < PARTIAL and extra > tolerated:
             self.climb(batch_size)
-        if self.state.n_iter == 0 and self.config.penalty.alpha > 0:
+        elif state.rung >= PARTIAL and extra <= HYSTERESIS * tolerated:
+            self._descend()
+        if state.n_iter == 0 and has_penalty:
             self._log_rung()
+
+    def _descend(self) -> None:
+        """Code samples from a part of the features again, from this iteration on."""
+        state = self.state
+        state.rung = 0
+        masks = masks_for(self.config, len(state.D), state.seed)
+        state.divide_blocks(len(masks.blocks), self.kernels)
+        self._assemble()
+        self.refresh()
+        self._log_rung()
+
+    def extra_cost(self, X: Batch, precision: float) -> float:
+        """Return by how much codes from a mask cost more; see `Probe`."""
+        state = self.state
+        masks = masks_for(self.config, len(state.D), state.seed)
+        probe = Probe(self.config, state, self.kernels, self.communicator, masks)
+        return probe.extra_cost(X, precision)
 
     def climb(self, batch_size: int) -> bool:
         """Look at more features, or update more of them, from the next iteration on.
@@ -269,32 +314,6 @@ class Solver:
     def _log_rung(self) -> None:
         rung, text = LADDER[self.state.rung], "from iteration %d on: %s codes, reduction %g"
         logger.info(text, self.state.n_iter, rung.code_estimator, rung.reduction)
-
-    def extra_cost(self, X: Matrix, precision: float) -> float:
-        """Return by how much codes from a mask cost more than those from all features.
-
-        Parameters
-        ----------
-        X : array or csc_array of shape (b, p)
-            A minibatch, as in `step`.
-        precision : float
-            The difference that matters; codes are solved ten times as tightly.
-
-        Returns
-        -------
-        extra : float
-            Relative to the cost of codes from all features; the mean over the next masks.
-        """
-        tol = min(self.config.code_tol, precision / 10)
-        everything = self.regression.of_all_features(X)
-        costs = [float(self._solve(everything, self._zero_code(X), tol).sum())]
-        for i in range(MASKS_PER_PROBE):
-            code = self._zero_code(X)
-            subset = self.masks.draw(self.state.n_iter + i, self.reduction)
-            self._solve(self.regression.of_subset(X, subset), code, tol)
-            costs.append(float(everything.objective(code, self.config.penalty).sum()))
-        best, *others = self.communicator.total(*costs)
-        return (sum(others) / len(others) - best) / best if best > 0 else 0.0
 
     def _last_codes(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Array:
         """Return the codes that samples had at their last visit, zero if there was none."""

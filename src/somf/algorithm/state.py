@@ -13,6 +13,9 @@ from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
+WITNESSES = ("witnesses", "witness_weights", "witness_codes")
+"""Arrays of `State` with a row for every witness."""
+
 ON_DEVICE = (
     "D",
     "B",
@@ -24,6 +27,7 @@ ON_DEVICE = (
     "aged_grams",
     "last_used",
     "n_users",
+    *WITNESSES,
 )
 """Arrays of `State` that are on the device."""
 
@@ -36,8 +40,14 @@ COUNTERS = (
     "base_weight",
     "phase",
     "n_lowered",
+    "pace",
+    "compared_at",
+    "is_settled",
 )
-"""Numbers of `State`."""
+"""Whole numbers of `State`."""
+
+REMEMBERED = "n_remembered"
+"""The number of `State` that is not whole."""
 
 
 @dataclass
@@ -86,6 +96,21 @@ class State:
         What B and C are made of (see `somf.algorithm.phases`).
     n_lowered : int
         Passes over all samples, in a row, that have lowered the objective.
+    n_remembered : float
+        Samples that the average of ``learning_rate="auto"`` remembers, N; zero if that is unknown.
+    pace : int
+        How N grows (see `somf.algorithm.forgetting.Pace`).
+    compared_at : int
+        How many samples had been seen when `witnesses` were taken.
+    is_settled : int
+        1 once it is clear that the fit does not go down the ladder again, else 0.
+    witnesses : ndarray of shape (m, p)
+        Samples of some time ago, which tell how stale the surrogate is (see
+        `somf.algorithm.staleness`); (0, 0) where there are none.
+    witness_weights : ndarray of shape (m, p)
+        The weights of their entries, where entries have weights; else (0, 0).
+    witness_codes : ndarray of shape (m, k)
+        Their codes at that time; likewise.
     D_before : ndarray of shape (p, k)
         During a pass the atoms before they were extrapolated, between passes those before the last
         one, on the host; (0, 0) where there are none.
@@ -113,10 +138,19 @@ class State:
     base_weight: int = 0
     phase: int = Phase.ONLINE
     n_lowered: int = 0
+    n_remembered: float = 0.0
+    pace: int = 0
+    compared_at: int = 0
+    is_settled: int = 0
+    witnesses: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    witness_weights: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    witness_codes: Array = field(default_factory=lambda: np.zeros((0, 0)))
     D_before: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
-        self.D_before = self.D_before.astype(self.dtype, copy=False)
+        for name in (*WITNESSES, "D_before"):
+            if not len(getattr(self, name)):
+                setattr(self, name, np.zeros((0, 0), self.dtype))
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -173,6 +207,18 @@ class State:
         self.n_users[:] = 0
         self.memory = None
 
+    def forget_witnesses(self) -> None:
+        """Forget the samples of some time ago."""
+        self.compared_at = 0
+        for name in WITNESSES:
+            setattr(self, name, getattr(self, name)[:0, :0])
+
+    def divide_blocks(self, n_blocks: int, kernels: Kernels) -> None:
+        """Make room for norms and Gram matrices of blocks, which are then to be computed."""
+        k = len(self.C)
+        self.norms = kernels.zeros((n_blocks, k), self.C)
+        self.grams, self.aged_grams = (kernels.zeros((n_blocks, k, k), self.C) for _ in range(2))
+
     def forget_blocks(self, keeps_codes: bool) -> None:
         """Join all blocks into one, and forget the averages that codes from subsets need.
 
@@ -198,12 +244,13 @@ class State:
             found |= {f"memory.{name}": array for name, array in self.memory.arrays().items()}
         return found
 
-    def counters(self) -> dict[str, int]:
+    def counters(self) -> dict[str, float]:
         """Return all numbers by name."""
-        return {name: int(getattr(self, name)) for name in COUNTERS}
+        counts = {name: int(getattr(self, name)) for name in COUNTERS}
+        return counts | {REMEMBERED: float(self.n_remembered)}
 
     @classmethod
-    def restore(cls, arrays: dict[str, Array], counters: dict[str, int]) -> "State":
+    def restore(cls, arrays: dict[str, Array], counters: dict[str, float]) -> "State":
         """Return the state that `arrays` and `counters` were taken from."""
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
         plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
@@ -212,7 +259,8 @@ class State:
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
-        plain.setdefault("D_before", np.zeros((0, 0), plain["D"].dtype))
+        for name in (*WITNESSES, "D_before"):
+            plain.setdefault(name, np.zeros((0, 0), plain["D"].dtype))
         if "rung" not in counters or "phase" not in counters:
             # Older versions had more rungs, or counted halvings of the reduction, or nothing.
             has_climbed = counters.get("rung", counters.get("n_halvings", 0)) > 0

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.config import Config
+from somf.algorithm.forgetting import N_WITNESSES, Pace
 from somf.algorithm.masks import masks_for
 from somf.algorithm.phases import Phase
 from somf.algorithm.schedule import TOP
@@ -44,8 +45,10 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
     if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
         raise ValueError("its counters are negative or too large")
-    if state.base_weight > 1:
-        raise ValueError(f"its base weight is {state.base_weight}")
+    if state.pace not in tuple(Pace) or state.compared_at > state.n_samples_seen:
+        raise ValueError("its record of what it remembers is impossible")
+    if max(state.base_weight, state.is_settled) > 1:
+        raise ValueError("its base weight or its ladder is impossible")
     if state.rung > config.last_rung:
         raise ValueError(f"its reduction is on rung {state.rung} of the ladder")
     if state.phase not in tuple(Phase) or (state.phase and not config.may_gather):
@@ -70,6 +73,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
     (p, k), R = state.D.shape, n_blocks
     has_weights, has_counts = config.has_weights, config.atom_alpha > 0
     n = 0 if state.memory is None else len(state.memory.ids)
+    m = min(len(state.witnesses), N_WITNESSES) if config.has_auto_weights else 0
     shapes = {
         "D": (p, k),
         "B": (p, k),
@@ -78,6 +82,9 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
         "n_known": (p,) if has_counts else (0,),
         "offsets": (p,) if state.offsets.size else (0,),
         "D_before": (p, k) if state.phase and state.D_before.size else (0, 0),
+        "witnesses": (m, p) if m else (0, 0),
+        "witness_weights": (m, p) if m and has_weights else (0, 0),
+        "witness_codes": (m, k) if m else (0, 0),
         "norms": (R, k),
         "grams": (R, k, k),
         "aged_grams": (R, k, k),

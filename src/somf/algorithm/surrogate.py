@@ -4,14 +4,10 @@ The surrogate of the objective is ½ tr(DᵀD C) − tr(DᵀB). Multiplying both
 changes nothing, so sums serve as well as averages.
 """
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
+from somf.algorithm.forgetting import Forgetting
 from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels import Kernels
@@ -43,9 +39,6 @@ class Coded(NamedTuple):
 
 RowUpdate = Callable[[Slices], None]
 """A change of some rows of B."""
-
-CHUNK = 2**12
-"""Samples whose weights are computed at once."""
 
 
 class Surrogate(Protocol):
@@ -88,59 +81,6 @@ class Surrogate(Protocol):
     def total(self) -> Array:
         """Return C of all ranks together; B is summed where the dictionary needs it."""
         ...
-
-
-@dataclass
-class Forgetting:
-    """How fast the past fades: after t samples a new one has the weight max(t^−v, 1 / window).
-
-    Attributes
-    ----------
-    learning_rate : float
-        v.
-    window : float
-        Samples, roughly, that an average remembers at most. Codes from long ago are codes on bad
-        atoms; an average over few codes is noisy.
-    """
-
-    learning_rate: float
-    window: float = math.inf
-
-    def weight(self, n_samples_seen: int, batch_size: int) -> float:
-        """Return w = 1 − Π (1 − weight of the sample) over the samples of a minibatch.
-
-        This is the weight of the batch as a whole if its samples had come one by one, so that
-        results depend as little as possible on how a stream is cut.
-        """
-        floor = 1.0 / self.window
-        if n_samples_seen == 0 or floor >= 1.0:
-            return 1.0
-        if (n_samples_seen + 1.0) ** -self.learning_rate <= floor:
-            return -math.expm1(batch_size * math.log1p(-floor))
-        return -math.expm1(self._log_kept(n_samples_seen, n_samples_seen + batch_size))
-
-    def _log_kept(self, start: int, stop: int) -> float:
-        """Return Σ log(1 − weight) over the samples from number `start` + 1 to `stop`."""
-        total = 0.0
-        while start < stop:
-            chunk, offset = divmod(start, CHUNK)
-            sums = _log_sums(chunk, self.learning_rate, self.window)
-            last = min(offset + stop - start, CHUNK)
-            total += sums[last] - sums[offset]
-            start += last - offset
-        return total
-
-
-@lru_cache(maxsize=4)
-def _log_sums(chunk: int, learning_rate: float, window: float) -> list[float]:
-    """Return the sums of log(1 − weight) over 0, 1, … samples of a chunk; the first sample is none.
-
-    A chunk serves many minibatches, and makes the weight of each a difference of two numbers.
-    """
-    s = np.arange(chunk * CHUNK + 1.0, (chunk + 1) * CHUNK + 1.0)
-    logs = np.log1p(-np.maximum(s[s > 1] ** -learning_rate, 1.0 / window))
-    sums: list[float] = [0.0] * (CHUNK + 1 - len(logs)) + np.cumsum(logs).tolist()
-    return sums
 
 
 class OnlineSurrogate:

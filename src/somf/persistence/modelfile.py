@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.algorithm.state import State
+from somf.algorithm.state import REMEMBERED, State
 from somf.algorithm.state_check import MOST_COUNTED
 from somf.data.channels import Channels
 from somf.data.images.no_data import MISSING
@@ -267,7 +267,11 @@ def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
         order.dtype != np.int64 or not np.array_equal(np.sort(order), np.arange(len(arrays["D"])))
     ):
         raise ValueError("the permutation of its state is not a permutation of its features")
-    return State.restore(arrays, {name: _count(value) for name, value in counters.items()})
+    numbers: dict[str, float] = {
+        name: float(value) if name == REMEMBERED else _count(value)
+        for name, value in counters.items()
+    }
+    return State.restore(arrays, numbers)
 
 
 def _offsets(tensors: dict[str, Array], learned: Array | State, n_features: int) -> Array | None:

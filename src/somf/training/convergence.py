@@ -1,12 +1,11 @@
-"""How long to fit, and how much of the past to remember, decided by the objective of minibatches.
+"""How long to fit, decided by the objective of minibatches.
 
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
 passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
 these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
-the interval before, a fit looks at more features; if it looks at all of them, it remembers more of
-the past, which averages out noise; if there is nothing more to do, it ends.
+the interval before, a fit looks at more features; if it looks at all of them already, it ends.
 """
 
 import logging
@@ -20,15 +19,6 @@ from somf.distributed import ALONE, Communicator
 from somf.training.config import TrainingConfig
 
 logger = logging.getLogger("somf")
-
-WINDOW_PER_ATOM = 100.0
-"""Samples that the surrogate remembers at first, for every atom: each is learned from its share."""
-
-LEAST_WINDOW = 500.0
-"""Samples that it remembers at first, at least."""
-
-SHARE_OF_EPOCH = 0.5
-"""Share of an epoch that it remembers at most: by then the code of a sample is about to be new."""
 
 LONGEST_EPOCH = 2**18
 """Samples up to which an interval is an epoch."""
@@ -46,7 +36,7 @@ LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
 
 PLATEAU = 1e-3
-"""Relative improvement over an interval below which a fit looks at more, or remembers more."""
+"""Relative improvement over an interval below which a fit looks at more features."""
 
 
 class Convergence:
@@ -60,8 +50,6 @@ class Convergence:
 
     Attributes
     ----------
-    window : float
-        Samples that the surrogate remembers; infinite where `learning_rate` is a number.
     is_over : bool
         Whether the objective has stopped improving.
     """
@@ -69,11 +57,6 @@ class Convergence:
     def __init__(self, config: TrainingConfig, n_samples: int) -> None:
         self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
         self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
-        self.largest_window = max(SHARE_OF_EPOCH * n_samples, 1.0)
-        self.window = math.inf
-        if config.has_auto_weights:
-            first = max(WINDOW_PER_ATOM * config.n_components, LEAST_WINDOW)
-            self.window = min(first, self.largest_window)
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
@@ -89,11 +72,9 @@ class Convergence:
 
     def fields(self, communicator: Communicator = ALONE) -> dict[str, Any]:
         """Return what `restore` needs, of all ranks; JSON can store it."""
-        window = self.window if math.isfinite(self.window) else None
         totals = [float(total) for total in communicator.tell(self.total)]
         names = ("batch_size", "tol", "first", "before", "n_stalled", "recent")
         return {name: getattr(self, name) for name in names} | {
-            "window": window,
             "total": sum(totals),
             "totals": totals,
             "unrecorded": [float(part) for part in communicator.tell(self.unrecorded)],
@@ -104,7 +85,6 @@ class Convergence:
     ) -> None:
         """Take over what `fields` has returned, or raise ValueError."""
         before = None if fields["before"] is None else float(fields["before"])
-        window = math.inf if fields["window"] is None else float(fields["window"])
         first, n_stalled = int(fields["first"]), int(fields["n_stalled"])
         total, totals = float(fields["total"]), [float(part) for part in fields.get("totals", ())]
         unrecorded = [float(part) for part in fields.get("unrecorded", ())]  # not in older files
@@ -113,7 +93,7 @@ class Convergence:
         is_finite = all(map(math.isfinite, numbers))
         if int(fields["batch_size"]) < 1:
             raise ValueError("its minibatches are empty")
-        if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0 and window >= 1.0):
+        if not (is_finite and 0 <= first <= n_samples_seen and n_stalled >= 0):
             raise ValueError("its record of convergence is impossible")
         if len(totals) != communicator.size:  # the sum is what counts
             totals = [total] + [0.0] * (communicator.size - 1)
@@ -122,7 +102,6 @@ class Convergence:
         self.unrecorded = unrecorded[communicator.rank]
         self.first, self.total, self.before = first, totals[communicator.rank], before
         self.n_stalled, self.recent = n_stalled if fields["tol"] == self.tol else 0, recent
-        self.window = min(window, self.largest_window) if math.isfinite(self.window) else math.inf
 
     def add(self, solver: Solver) -> None:
         """Add the objectives of the minibatches since the last call."""
@@ -166,9 +145,11 @@ class Convergence:
             self._conclude_pass(solver, mean)
         elif self.may_gather and (is_plateau or n_samples_seen >= ONLINE_EPOCHS * self.interval):
             self._begin_passes(solver)
-        elif before is not None and not (is_plateau and self._do_more(solver)):
+        elif is_plateau and solver.climb(self.batch_size):
+            solver.state.is_settled = 1
+            self.before = None  # another part of the features, which cannot be compared
+        elif before is not None:
             self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
-        solver.forgetting.window = self.window
         if self.is_over:
             logger.info(
                 "stopping after %d samples: the objective improved by less than tol=%g in each of "
@@ -183,6 +164,7 @@ class Convergence:
         """Look at everything from now on, and let the next minibatch begin a pass."""
         while solver.climb(self.batch_size):
             pass
+        solver.state.forget_witnesses()
         solver.state.phase, self.n_stalled = Phase.BETWEEN, 0
         logger.info("from now on atoms change once in an epoch, by the codes of all samples")
 
@@ -201,14 +183,3 @@ class Convergence:
         self.n_stalled = 0
         if has_all and change <= n_compared * self.tol * abs(self.recent[0]):
             self.n_stalled = n_compared
-
-    def _do_more(self, solver: Solver) -> bool:
-        """Take the next step towards an exact surrogate; return False after the last."""
-        if solver.climb(self.batch_size):
-            self.before = None  # another part of the features, which cannot be compared
-        elif self.window < self.largest_window:
-            self.window = min(2.0 * self.window, self.largest_window)
-            logger.info("the surrogate remembers %.0f samples from now on", self.window)
-        else:
-            return False
-        return True

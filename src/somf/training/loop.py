@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from somf.algorithm.forgetting import Adaptive
 from somf.algorithm.passes import PASS_ENTRIES, begin_pass, is_pass_due
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
@@ -107,8 +108,9 @@ class Loop:
         self.manager, self.progress, self.guard = manager, progress, guard
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
-        self.solver.forgetting.window = convergence.window
         n = self.samples.n
+        if isinstance(self.solver.forgetting, Adaptive):
+            self.solver.forgetting.expect_epochs(n)
         every = config.record_every or n
         # Records without a measurement cost nothing.
         self.record_times = RecordTimes(
@@ -143,6 +145,7 @@ class Loop:
             self.is_between_steps = False
             self.communicator.any(False)  # ranks without a signal go on if those with one do
         self.solver.forget_samples()
+        self.state.forget_witnesses()
         return self.progress.history
 
     def _run_until_signal(self) -> bool:

@@ -269,7 +269,11 @@ def _multiplier(size: Array, curvature: Array, radius: float, mu: float) -> floa
         # φ^−½ − r^−½ = 0, with the derivative −½ φ^−³ᐟ² φ'
         following = low  # all entries are zero there, if the slope is
         if slope < 0:
-            following = theta + 2.0 * norm * (math.sqrt(norm / radius) - 1.0) / -slope
+            step = 2.0 * norm * (math.sqrt(norm / radius) - 1.0) / -slope
+            # Compilers may compare steps where we compare sums, in which a short step is lost.
+            if abs(step) <= precision * theta:
+                return theta
+            following = theta + step
         if not low < following < high:
             if high == np.inf:  # it is hardly ever needed
                 high = _largest(size, radius, mu)
@@ -284,7 +288,7 @@ def _multiplier(size: Array, curvature: Array, radius: float, mu: float) -> floa
             high = theta
         if abs(norm - radius) <= precision * radius:
             return theta
-    return high
+    return theta
 
 
 @inner

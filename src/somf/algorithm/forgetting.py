@@ -1,0 +1,175 @@
+"""How fast the past fades: the weight of a minibatch in the average that is the surrogate."""
+
+import math
+from enum import IntEnum
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from somf.algorithm.state import State
+
+CHUNK = 2**12
+"""Samples whose weights are computed at once."""
+
+EARLIER_RATE = 0.78
+"""v of ``learning_rate="auto"`` in earlier versions, whose files do not say how much is remembered.
+"""
+
+
+class Forgetting(Protocol):
+    """A rule for the weight w in B ← (1−w) B + w/b Σ xαᵀ."""
+
+    def weight(self, n_samples_seen: int, batch_size: int) -> float:
+        """Return w of a minibatch.
+
+        Parameters
+        ----------
+        n_samples_seen : int
+            Samples before it.
+        batch_size : int
+            Its samples on all ranks, b.
+        """
+        ...
+
+    def advance(self, n_samples_seen: int, batch_size: int) -> None:
+        """Note that this minibatch has been learned from."""
+        ...
+
+
+class PowerLaw:
+    """The paper's: sample number s has the weight s^−v.
+
+    Parameters
+    ----------
+    learning_rate : float
+        v.
+    """
+
+    def __init__(self, learning_rate: float) -> None:
+        self.learning_rate = learning_rate
+
+    def weight(self, n_samples_seen: int, batch_size: int) -> float:
+        """Return w = 1 − Π (1 − s^−v) over the samples of a minibatch.
+
+        This is the weight of the batch as a whole if its samples had come one by one, so that
+        results depend as little as possible on how a stream is cut.
+        """
+        if n_samples_seen == 0:
+            return 1.0
+        return -math.expm1(self._log_kept(n_samples_seen, n_samples_seen + batch_size))
+
+    def advance(self, n_samples_seen: int, batch_size: int) -> None:
+        """Do nothing: the number of samples says it all."""
+
+    def _log_kept(self, start: int, stop: int) -> float:
+        """Return Σ log(1 − weight) over the samples from number `start` + 1 to `stop`."""
+        total = 0.0
+        while start < stop:
+            chunk, offset = divmod(start, CHUNK)
+            sums = _log_sums(chunk, self.learning_rate)
+            last = min(offset + stop - start, CHUNK)
+            total += sums[last] - sums[offset]
+            start += last - offset
+        return total
+
+
+@lru_cache(maxsize=4)
+def _log_sums(chunk: int, learning_rate: float) -> list[float]:
+    """Return the sums of log(1 − weight) over 0, 1, … samples of a chunk; the first sample is none.
+
+    A chunk serves many minibatches, and makes the weight of each a difference of two numbers.
+    """
+    s = np.arange(chunk * CHUNK + 1.0, (chunk + 1) * CHUNK + 1.0)
+    logs = np.log1p(-(s[s > 1] ** -learning_rate))
+    sums: list[float] = [0.0] * (CHUNK + 1 - len(logs)) + np.cumsum(logs).tolist()
+    return sums
+
+
+SHARE_OF_EPOCH = 0.5
+"""Share of an epoch that is remembered at most: by then the code of a sample is about to be new."""
+
+LEAST_EXPONENT = 0.75
+"""N is at least the number of samples seen to this power, the least of the paper's v.
+
+Where noise alone moves the atoms, less memory makes them move more, and staleness would ask for
+less and less.
+"""
+
+N_WITNESSES = 32
+"""Samples of a minibatch by which the staleness is measured."""
+
+
+class Pace(IntEnum):
+    """How the number of samples that are remembered grows with the number that were seen.
+
+    Attributes
+    ----------
+    FIRST
+        Before anything is known of the data.
+    SLOW
+        While stale codes are the larger fault of the surrogate.
+    FAST
+        While its noise is.
+    """
+
+    FIRST = 0
+    SLOW = 1
+    FAST = 2
+
+    @property
+    def exponent(self) -> float:
+        """N grows like the number of samples seen to this power."""
+        return _EXPONENTS[self]
+
+
+_EXPONENTS = {Pace.FIRST: 0.82, Pace.SLOW: 0.4, Pace.FAST: 0.97}
+
+
+class Adaptive:
+    """An average over about N samples, where N grows as the data asks for it.
+
+    The weight of a sample is 1/N, and `somf.algorithm.staleness` decides on the pace at which N
+    grows.
+
+    Parameters
+    ----------
+    state : State
+        Has N and the pace.
+
+    Attributes
+    ----------
+    most : float
+        What N does not exceed; infinite for a stream.
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state, self.most = state, math.inf
+
+    def expect_epochs(self, n_samples: int) -> None:
+        """Take into account that samples come again after so many others."""
+        self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
+
+    def weight(self, n_samples_seen: int, batch_size: int) -> float:
+        """Return w = 1 − (1 − 1/N)^b, with N in the middle of the minibatch."""
+        if n_samples_seen == 0:
+            return 1.0
+        N = self._remembered(n_samples_seen)
+        N = math.sqrt(N * self._grown(N, n_samples_seen, batch_size))
+        return -math.expm1(batch_size * math.log1p(-1.0 / N)) if N > 1 else 1.0
+
+    def advance(self, n_samples_seen: int, batch_size: int) -> None:
+        """Let N grow by a minibatch."""
+        if n_samples_seen == 0:
+            N = float(batch_size) ** Pace(self.state.pace).exponent
+        else:
+            N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
+        self.state.n_remembered = min(N, self.most)
+
+    def _remembered(self, n_samples_seen: int) -> float:
+        return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE
+
+    def _grown(self, N: float, n_samples_seen: int, batch_size: int) -> float:
+        growth: float = (1.0 + batch_size / n_samples_seen) ** Pace(self.state.pace).exponent
+        least: float = float(n_samples_seen + batch_size) ** LEAST_EXPONENT
+        return min(max(N * growth, least), self.most)

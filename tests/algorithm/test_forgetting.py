@@ -1,0 +1,87 @@
+"""The weight of a minibatch in an average that forgets."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from somf.algorithm.forgetting import (
+    CHUNK,
+    LEAST_EXPONENT,
+    SHARE_OF_EPOCH,
+    Adaptive,
+    Pace,
+    PowerLaw,
+)
+
+
+@pytest.mark.parametrize("seen", [40, CHUNK - 10, 3 * CHUNK])
+@pytest.mark.parametrize("v", [0.76, 0.92, 0.99])
+def test_the_weight_of_a_minibatch_is_that_of_its_samples_one_by_one(v, seen):
+    kept = 1.0
+    for s in range(seen + 1, seen + 21):
+        kept *= 1 - s**-v
+    weight = PowerLaw(v).weight
+    assert weight(seen, 20) == pytest.approx(1 - kept)
+    assert weight(0, 3) == 1.0
+    parts = (1 - weight(seen, 5)) * (1 - weight(seen + 5, 15))
+    assert parts == pytest.approx(1 - weight(seen, 20))
+
+
+def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
+    assert PowerLaw(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
+
+
+def adaptive(n_remembered=0.0, pace=Pace.FIRST):
+    return Adaptive(SimpleNamespace(n_remembered=n_remembered, pace=pace))
+
+
+def test_the_first_minibatch_is_all_that_there_is():
+    assert adaptive().weight(0, 7) == 1.0
+
+
+@pytest.mark.parametrize("pace", Pace)
+@pytest.mark.parametrize("size", [1, 10, 250])
+def test_what_is_remembered_grows_at_the_pace_however_a_stream_is_cut(pace, size):
+    forgetting = adaptive(500.0, pace)
+    for seen in range(1000, 2000, size):
+        forgetting.advance(seen, size)
+    assert forgetting.state.n_remembered == pytest.approx(500 * 2**pace.exponent)
+
+
+@pytest.mark.parametrize("pace", Pace)
+def test_a_sample_weighs_one_over_what_is_remembered(pace):
+    kept, whole, parts = 1.0, adaptive(2000.0, pace), adaptive(2000.0, pace)
+    assert whole.weight(5000, 1) == pytest.approx(1 / 2000, rel=1e-3)
+    for seen in range(5000, 5020):
+        kept *= 1 - parts.weight(seen, 1)
+        parts.advance(seen, 1)
+    assert whole.weight(5000, 20) == pytest.approx(1 - kept, rel=1e-4)
+
+
+def test_the_least_that_is_remembered_grows_with_the_stream():
+    forgetting = adaptive(10.0, Pace.SLOW)
+    forgetting.advance(9980, 20)
+    assert forgetting.state.n_remembered == pytest.approx(10_000**LEAST_EXPONENT)
+
+
+def test_no_more_than_a_share_of_an_epoch_is_remembered():
+    forgetting = adaptive(90.0, Pace.FAST)
+    forgetting.expect_epochs(200)
+    for seen in range(200, 5000, 20):
+        forgetting.advance(seen, 20)
+    assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 200
+    assert forgetting.weight(5000, 1) == pytest.approx(1 / 100)
+
+
+def test_of_a_single_sample_one_is_remembered():
+    forgetting = adaptive()
+    forgetting.expect_epochs(1)
+    forgetting.advance(0, 1)
+    assert forgetting.state.n_remembered == 1
+    assert forgetting.weight(1, 1) == 1.0
+
+
+def test_a_stream_of_an_earlier_version_goes_on_as_it_was():
+    assert adaptive().weight(10_000, 1) == pytest.approx(10_000**-0.78, rel=1e-3)
+    assert math.isinf(adaptive().most)
