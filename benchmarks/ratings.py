@@ -9,6 +9,7 @@ kernels of somf, and single precision, too.
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -160,9 +161,10 @@ def measure_ratings(ratings: list[Ratings], k: int) -> dict[str, Any]:
 
 
 def somf_factors(
-    X: sp.csr_array, k: int, ridge: float, n_epochs: int, seed: int
+    X: sp.csr_array, k: int, ridge: float, n_epochs: int | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return codes and atoms of somf."""
+    """Return codes and atoms of somf, which ends by itself if `n_epochs` is None."""
+    end = {} if n_epochs is None else {"n_epochs": n_epochs, "tol": 0}
     model = MatrixFactorization(
         k,
         alpha=ridge / 2 / SCALE,
@@ -170,19 +172,21 @@ def somf_factors(
         atom_alpha=ridge / 2 * SCALE,
         l1_ratio=0.0,
         missing="absent",
-        surrogate="incremental",
         init="random",
-        reduction=1,
-        n_epochs=n_epochs,
-        tol=0,
         n_threads=1,
         random_state=seed,
+        **end,
     ).fit(X)
     return model.transform(X), model.components_.T
 
 
-METHODS = {"somf": (somf_factors, (3, 6, 12)), "ALS": (alternate, (5, 10, 20))}
-"""What is compared, with the numbers of epochs and of sweeps to choose from."""
+METHODS: dict[str, tuple[Callable[..., tuple[Array, Array]], tuple[int | None, ...]]] = {
+    "somf": (somf_factors, (4, 6, 12)),
+    "somf, to the end": (somf_factors, (None,)),
+    "ALS": (alternate, (5, 10, 20)),
+}
+"""What is compared, with the numbers of epochs and of sweeps to choose from. The first three epochs
+are those of a stream, others are passes over all samples."""
 
 
 def measure_rules(data: Ratings, k: int = 10, n_epochs: int = 5) -> dict[str, list[float]]:

@@ -6,7 +6,8 @@ subtracted first: ``center="both"``. The code of a person is their taste.
 
 Squared penalties on codes and atoms count for every rating (``alpha_per="entry"``, ``atom_alpha``).
 They keep people and things with few ratings near the offsets, and let atoms that are not needed
-vanish: there may be more of them than factors in the data.
+vanish: there may be more of them than factors in the data. The penalty and the number of epochs are
+chosen by ratings that are held out; where atoms are many, few epochs fit less noise.
 
     python examples/ratings.py ratings.dat --output demo
 
@@ -16,7 +17,7 @@ Without a file, ratings are made up.
 
 import argparse
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ SCALE = 1e4
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Read ratings, hold out a tenth, choose λ on another tenth, predict, print and draw."""
+    """Read ratings, hold out a tenth, choose by another tenth, predict, print and draw."""
     options = parse_options(arguments)
     options.output.mkdir(parents=True, exist_ok=True)
     ratings = made_up() if options.file is None else read(options.file)
@@ -41,12 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print(f"{ratings.nnz} ratings of {n} people for {p} things, {ratings.nnz / n / p:.1%} of all")
     known, chosen_by, held_out = parts_of(ratings)
 
-    models = [fit(known, options.components, penalty) for penalty in options.penalty]
+    choices = list(product(options.penalty, options.epochs))
+    models = [fit(known, options.components, *choice) for choice in choices]
     errors = [rmse(chosen_by, model.impute(known)) for model in models]
     best = int(np.argmin(errors))
     predicted = models[best].impute(known)
     by_offsets = rmse(held_out, offsets_of(models[best], known))
-    print(f"The penalty is {options.penalty[best]:g}")
+    penalty, n_epochs = choices[best]
+    print(f"The penalty is {penalty:g}, and there are {n_epochs} epochs")
     print(
         f"RMSE on held-out ratings: offsets alone {by_offsets:.4f}, "
         f"with codes {rmse(held_out, predicted):.4f}"
@@ -63,6 +66,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", help="lines person::thing::rating")
     parser.add_argument("--components", type=int, default=20)
     parser.add_argument("--penalty", type=float, nargs="+", default=[0.03, 0.05, 0.08, 0.12])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[4, 12])
     parser.add_argument("--output", type=Path, default=Path("demo"))
     return parser.parse_args(arguments)
 
@@ -91,7 +95,7 @@ def made_up() -> sp.coo_array:
 
 
 def parts_of(ratings: sp.coo_array) -> tuple[sp.csr_array, sp.coo_array, sp.coo_array]:
-    """Return ratings to learn from, a tenth to choose λ by, and a tenth to be judged by."""
+    """Return ratings to learn from, a tenth to choose by, and a tenth to be judged by."""
     part = np.random.default_rng(1).integers(10, size=ratings.nnz)
     pieces = [
         sp.coo_array(
@@ -102,7 +106,9 @@ def parts_of(ratings: sp.coo_array) -> tuple[sp.csr_array, sp.coo_array, sp.coo_
     return pieces[0].tocsr(), pieces[1], pieces[2]
 
 
-def fit(known: sp.csr_array, n_components: int, penalty: float) -> MatrixFactorization:
+def fit(
+    known: sp.csr_array, n_components: int, penalty: float, n_epochs: int
+) -> MatrixFactorization:
     """Return a model of ridge codes on things; ratings that are not stored are unknown.
 
     Only the product of both penalties counts, as long as atoms are inside of the unit ball. So that
@@ -116,8 +122,9 @@ def fit(known: sp.csr_array, n_components: int, penalty: float) -> MatrixFactori
         l1_ratio=0.0,
         missing="absent",
         center="both",
-        surrogate="incremental",
         init="random",
+        n_epochs=n_epochs,
+        tol=0,
         random_state=0,
     ).fit(known)
 

@@ -36,7 +36,7 @@ def files(results: dict[str, Any]) -> str:
 
 
 def _ratings(kind: str, found: dict[str, Any]) -> str:
-    methods = ("somf", "ALS")
+    methods = [name for name in next(iter(found.values())) if name != "offsets"]
     return table(
         (kind, "k", "offsets alone", *methods),
         (

@@ -133,6 +133,10 @@ class AtomBall:
         shrunk = np.maximum(magnitude - theta * mu, 0.0) / (1.0 + 2.0 * theta * c)
         return np.copysign(shrunk, u).astype(u.dtype)
 
+    def project_columns(self, D: Array) -> Array:
+        """Return the projection of every column of D, of shape (q, k); those inside stay."""
+        return np.column_stack([self.project(u) for u in D.T])
+
     def weighted_minimum(self, u: Array, c: Array, radius: float = 1.0) -> Array:
         """Return the minimum of Σ ½ c d² − u d over all d whose norm is at most `radius`.
 

@@ -35,6 +35,12 @@ CASES += [
         ("many unknown", {"missing": "nan", "init": ATOMS, "surrogate": "incremental"}),
         ("many unknown", {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1}),
         ("sparse", {"missing": "absent", "init": ATOMS, "atom_alpha": 0.1}),
+        # Passes over all samples follow three epochs.
+        ("few unknown", {"missing": "nan", "init": ATOMS, "reduction": 1, "n_epochs": 7}),
+        (
+            "many unknown",
+            {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1, "n_epochs": 7},
+        ),
         ("dense", {"atom_alpha": 0.1}),
         ("sparse", {}),
         # More atoms than samples need: unused ones are replaced by samples of any rank.
@@ -65,11 +71,11 @@ def check_fits(ranks, cases):
 
 
 def test_ranks_learn_the_same_atoms_as_one_process_with_their_minibatches(ranks):
-    check_fits(ranks, CASES if ranks.size == 2 else CASES[2:-10:4] + CASES[-10:])
+    check_fits(ranks, CASES if ranks.size == 2 else CASES[2:-12:4] + CASES[-12:])
 
 
 def test_ranks_that_send_messages_learn_these_atoms_too(two_by_gloo):
-    check_fits(two_by_gloo, CASES[1:-10:8] + CASES[-10::3])
+    check_fits(two_by_gloo, CASES[1:-12:8] + CASES[-12::3])
 
 
 def test_ranks_heed_weights_of_entries_and_of_samples(two):

@@ -1,6 +1,7 @@
 """Unknown entries, weights of entries, weights of samples."""
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 import somf
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.errors import DataError, NotFiniteError, ParameterError
+from tests.helpers.fits import assert_same_fit, fit_with_stops, sklearn_clone
 from tests.helpers.gpu import NEEDS_CUDA
 from tests.helpers.problems import planted, random_csr
 
@@ -137,6 +139,82 @@ def test_the_incremental_surrogate_converges_to_a_stationary_point(X, kind, para
     model.set_params(n_epochs=300).fit(Y)
     assert model.transform(Y).any()
     assert abs(model.stationarity_gap(Y)) < 1e-12
+
+
+PASSES = {"n_epochs": 12, "reduction": 1, "surrogate": "online"}
+"""Parameters of a fit that ends with passes over all samples."""
+
+PENALISED = {"alpha": 0.01, "atom_alpha": 0.5, "l1_ratio": 0.0, "alpha_per": "entry"}
+"""Both factors have squared penalties, for every known entry."""
+
+WITH_PENALTIES = pytest.mark.parametrize(
+    ("kind", "params"),
+    [*PROBLEMS.values(), (MatrixFactorization, PENALISED)],
+    ids=[*PROBLEMS, "penalties per entry"],
+)
+
+
+@EACH_PROBLEM
+def test_passes_with_nothing_missing_are_those_without_the_option(X, kind, params):
+    settings = TIGHT | params | PASSES
+    plain = kind(K, **settings).fit(X)
+    for model, data in (
+        (kind(K, missing="nan", **settings), X),
+        (kind(K, missing="absent", **settings), absent(X)),
+    ):
+        np.testing.assert_allclose(model.fit(data).components_, plain.components_, atol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+@WITH_PENALTIES
+def test_passes_over_known_entries_converge_to_a_stationary_point(X, kind, params, share):
+    Y, _ = holes(X, share)
+    settings = TIGHT | params | PASSES | {"missing": "nan", "code_tol": 1e-14}
+    model = kind(2, **settings | {"n_epochs": 1}).fit(Y)
+    assert model.stationarity_gap(Y) > 1e-4
+    model.set_params(n_epochs=400).fit(Y)
+    assert model.transform(Y).any()
+    assert abs(model.stationarity_gap(Y)) < 1e-8
+
+
+@WITH_PENALTIES
+def test_the_objective_of_passes_counts_samples_by_their_weights(X, kind, params):
+    Y, counts = holes(X, 0.2)[0], np.random.default_rng(0).integers(1, 5, len(X))
+    settings = TIGHT | params | PASSES | {"missing": "nan", "n_epochs": 400}
+    model = kind(2, **settings).fit(Y, sample_weight=counts)
+    assert abs(model.stationarity_gap(Y, sample_weight=counts)) < 1e-6
+    expected = model.objective(Y, sample_weight=counts)
+    assert model.history_["training_objective"][-1] == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.7])
+def test_fits_that_are_interrupted_in_passes_over_known_entries_resume_bit_by_bit(
+    X, tmp_path, monkeypatch, share
+):
+    monkeypatch.setattr("somf.training.loop.PASS_ENTRIES", 24 * 50)  # three minibatches
+    Y, counts = holes(X, share)[0], np.arange(1.0, 121.0)
+    settings = {"missing": "nan", "center": "both", "random_state": 0}
+    model = MatrixFactorization(K, **settings, **PENALISED)
+    undisturbed = sklearn_clone(model).fit(Y, sample_weight=counts)
+    last = undisturbed.n_iter_
+    stops = [1, *range(last - 9, last + 1)]
+    found = fit_with_stops(model, Y, tmp_path / "c", stops, sample_weight=counts)
+    assert_same_fit(found, undisturbed)
+
+
+def test_a_default_fit_with_unknown_entries_ends_with_passes_that_lower_the_objective(X, caplog):
+    Y, _ = holes(X, 0.3)
+    with caplog.at_level("INFO", "somf"):
+        model = DictionaryLearning(K, alpha=0.05, missing="nan", random_state=0).fit(Y)
+    assert "by the codes of all samples" in caplog.text
+    objectives = model.history_["training_objective"][-4:]
+    assert all(later < earlier * (1 + 1e-3) for earlier, later in pairwise(objectives))
+    average = DictionaryLearning(
+        K, alpha=0.05, missing="nan", learning_rate=0.78, n_epochs=100, random_state=0
+    )
+    assert model.objective(Y) < average.fit(Y).objective(Y)
+    assert model._state.memory is None
+    model.partial_fit(Y)
 
 
 @pytest.mark.parametrize("surrogate", ["online", "incremental"])

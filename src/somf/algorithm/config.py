@@ -109,12 +109,9 @@ class Config:
     def may_gather(self) -> bool:
         """Whether a fit may end with passes over all samples (see `somf.algorithm.phases`).
 
-        Codes from a part of the features would differ from visit to visit. Atoms with a penalty are
-        not on the border of their ball, where passes leave them.
+        Codes from a part of the features would differ from visit to visit.
         """
-        sees_everything = self.reduction in (AUTO, 1.0)
-        is_plain = not self.has_weights and self.atom_alpha == 0
-        return self.has_auto_weights and sees_everything and is_plain
+        return self.has_auto_weights and self.reduction in (AUTO, 1.0)
 
     @property
     def last_rung(self) -> int:

@@ -20,7 +20,13 @@ import numpy as np
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import Subset
 from somf.algorithm.regression import Quadratic, Regression
-from somf.algorithm.surrogate import Coded, IncrementalSurrogate, OnlineSurrogate, RowUpdate
+from somf.algorithm.surrogate import (
+    Coded,
+    IncrementalSurrogate,
+    OnlineSurrogate,
+    RowUpdate,
+    SumSurrogate,
+)
 from somf.distributed.communicator import AtomUpdateByFeature
 from somf.kernels.observed import Observed, quadratics
 from somf.typing import Array, Ints, Slices
@@ -67,6 +73,16 @@ class ObservedOnlineSurrogate(OnlineSurrogate):
         w = self.forgetting.weight(self.state.n_samples_seen, b)
         pairs = self.kernels.pairs(new.code, new.weight * (w / b))
         self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0 - w)
+        return super().add(X, new, old, b)
+
+
+class ObservedSumSurrogate(SumSurrogate):
+    """The sum over the samples of a pass, with a matrix C_f for every feature."""
+
+    def add(self, X: Observed, new: Coded, old: Coded | None, b: int) -> RowUpdate:  # type: ignore[override] # has weights
+        """Do B_f += Σ ω_f x_f α and C_f += Σ ω_f ααᵀ."""
+        pairs = self.kernels.pairs(new.code, new.weight)
+        self.kernels.accumulate(self.state.C_by_feature, X.deviations, pairs, 1.0)
         return super().add(X, new, old, b)
 
 

@@ -17,6 +17,7 @@ from somf.algorithm.observed import (
     ObservedIncrementalSurrogate,
     ObservedOnlineSurrogate,
     ObservedRegression,
+    ObservedSumSurrogate,
 )
 from somf.algorithm.phases import PASS_TOL, Phase
 from somf.algorithm.probe import Probe
@@ -123,7 +124,7 @@ class Solver:
         """Return the rule for B and C in the present phase."""
         parts = self.state, self.kernels, self.communicator
         if self.state.phase == Phase.PASS:
-            return SumSurrogate(*parts)
+            return (ObservedSumSurrogate if self.config.has_weights else SumSurrogate)(*parts)
         if self.config.surrogate != "incremental":
             online = ObservedOnlineSurrogate if self.config.has_weights else OnlineSurrogate
             return online(*parts, self.forgetting)
@@ -176,7 +177,7 @@ class Solver:
         objective = self._solve(problem, code, tol)
         if self.config.per_entry:
             objective = objective * known_weights(self.kernels, X, state.C)
-        self._unchecked.append(self._with_atoms(X, objective))
+        self._unchecked.append(self._cost(X, objective, sample_weight))
         if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
             self.check()
         self._last_code = code
@@ -295,8 +296,14 @@ class Solver:
         return True
 
     def set_atoms(self, D: Array) -> None:
-        """Let the atoms be those of an array on the host, scaled to the border of the ball."""
-        self.state.D[:] = self.kernels.to_device(self.config.ball.normalise(D))
+        """Let the atoms be those of an array on the host, brought into the ball.
+
+        They are scaled to its border: a larger atom with smaller codes changes no reconstruction,
+        and raises no penalty on codes. With a penalty on atoms they are only projected.
+        """
+        ball = self.config.ball
+        inside = ball.normalise(D) if self.config.atom_alpha == 0 else ball.project_columns(D)
+        self.state.D[:] = self.kernels.to_device(inside)
         self.refresh()
 
     def forget_samples(self) -> None:
@@ -321,13 +328,12 @@ class Solver:
             return self._zero_code(X)
         return self.kernels.take(memory.code, slots)
 
-    def _with_atoms(self, X: Batch, objective: Array) -> Array:
-        """Return the objective of samples with the penalty on atoms."""
-        if self.config.atom_alpha == 0:
-            return objective
-        costs = atom_costs(self.kernels, X, self.state.D, self.config.atom_alpha)
-        total: Array = objective + costs
-        return total
+    def _cost(self, X: Batch, objective: Array, sample_weight: Array | None) -> Array:
+        """Return the objective of samples with the penalty on atoms, times their weights."""
+        if self.config.atom_alpha > 0:
+            costs = atom_costs(self.kernels, X, self.state.D, self.config.atom_alpha)
+            objective = objective + costs
+        return objective if sample_weight is None else objective * sample_weight
 
     def _last_visit(self, X: Matrix, memory: SampleMemory | None, slots: Ints | None) -> Coded:
         """Return codes and weights of the last visit, zero if there was none."""
@@ -371,7 +377,8 @@ class Solver:
     def take_objectives(self) -> list[float]:
         """Return the sum over every minibatch since the last call of the objective of its codes.
 
-        These are codes on the atoms before the minibatch was learned from.
+        These are codes on the atoms before the minibatch was learned from. Samples count by their
+        weights.
         """
         self.check()
         taken, self._objectives = self._objectives, []

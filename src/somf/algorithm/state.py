@@ -193,7 +193,7 @@ class State:
     def begin_sums(self, memory: SampleMemory) -> None:
         """Empty B and C, which are sums over samples from now on; `memory` has their codes."""
         self.phase, self.memory = Phase.PASS, memory
-        for array in (self.B, self.C, self.n_known, self.n_users):
+        for array in (self.B, self.C, self.C_by_feature, self.n_known, self.n_users):
             array[:] = 0
 
     def end_sums(self, n_samples: float) -> None:
@@ -202,8 +202,9 @@ class State:
         self.D_before = self.D_before[:0, :0]
         if self.memory is None:
             return
-        for array in (self.B, self.C, self.n_known):
-            array[:] = array / n_samples
+        for name in ("B", "C", "C_by_feature", "n_known"):
+            average = getattr(self, name)
+            average /= n_samples  # in place: it may be larger than memory
         self.n_users[:] = 0
         self.memory = None
 

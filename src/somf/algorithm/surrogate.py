@@ -147,6 +147,8 @@ class SumSurrogate:
         """Do B += Xᵀα, C += αᵀα."""
         share, values = new.share, values_of(X)
         self.kernels.accumulate(self.state.C, new.code, share, 1.0)
+        if len(self.state.n_known):
+            count_known(self.kernels, self.state.n_known, X, new.weight, 1.0)
         return lambda rows: self.kernels.accumulate(self.state.B, values, share, 1.0, rows)
 
     def total(self) -> Array:

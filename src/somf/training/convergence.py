@@ -47,6 +47,8 @@ class Convergence:
     config : TrainingConfig
     n_samples : int
         Samples of an epoch.
+    mean_weight : float
+        How much a sample counts, on average over those of an epoch.
 
     Attributes
     ----------
@@ -54,7 +56,8 @@ class Convergence:
         Whether the objective has stopped improving.
     """
 
-    def __init__(self, config: TrainingConfig, n_samples: int) -> None:
+    def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
+        self.mean_weight = mean_weight
         self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
         self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
@@ -126,7 +129,7 @@ class Convergence:
         self.add(solver)
         (total,) = solver.communicator.total(self.unrecorded)
         n_since = solver.state.n_samples_seen - n_samples_seen
-        return total / n_since if n_since else math.nan
+        return total / (n_since * self.mean_weight) if n_since else math.nan
 
     def is_due(self, n_samples_seen: int) -> bool:
         """Return whether an interval is over."""
@@ -137,7 +140,8 @@ class Convergence:
         self.add(solver)
         n_samples_seen = solver.state.n_samples_seen
         (total,) = solver.communicator.total(self.total)
-        mean, before = total / (n_samples_seen - self.first), self.before
+        n_counted = (n_samples_seen - self.first) * self.mean_weight
+        mean, before = total / n_counted, self.before
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         improvement = (before - mean) / abs(before) if before else 0.0
         is_plateau = before is not None and improvement < PLATEAU

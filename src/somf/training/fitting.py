@@ -164,7 +164,8 @@ def _fit(
                 config = config.with_alpha(resumed.alpha)
                 state = resumed.state.on_device(kernels_for(config.device))
                 progress = resumed.progress
-            convergence = Convergence(config, len(split.ids))
+            mean_weight = _mean_weight(split, sample_weight, communicator)
+            convergence = Convergence(config, len(split.ids), mean_weight)
             if resumed is not None and resumed.convergence is not None:
                 convergence.restore(resumed.convergence, state.n_samples_seen, communicator)
             loader = _loader(config, source, state, non_negative=config.is_non_negative)
@@ -194,6 +195,14 @@ def _fit(
         if communicator.size > 1:
             state = whole_state(state, communicator).on_device(kernels_for(config.device))
         return Fit(config, state, history, loop.solver.last_code)
+
+
+def _mean_weight(split: Split, sample_weight: Array | None, communicator: Communicator) -> float:
+    """Return how much a sample counts, on average over those of all ranks."""
+    if sample_weight is None:
+        return 1.0
+    (total,) = communicator.total(float(sample_weight[split.samples.ids].sum()))
+    return total / len(split.ids)
 
 
 def _without_zeros(split: Split, sample_weight: Array, source: Source, rows: Rows) -> Split:

@@ -201,7 +201,8 @@ class Loop:
         """Return the samples of a minibatch of this epoch, on all ranks."""
         if self.state.phase not in (Phase.PASS, Phase.BETWEEN):
             return self.config.batch_size
-        per_row = max(self.loader.source.entries_per_row, self.config.n_components)
+        k = self.config.n_components
+        per_row = max(self.loader.source.entries_per_row, k * k if self.config.has_weights else k)
         return max(self.config.batch_size, int(PASS_ENTRIES / per_row))
 
     def _is_checkpoint_due(self) -> bool:
