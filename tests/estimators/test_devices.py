@@ -251,6 +251,21 @@ def test_a_checkpoint_of_one_device_is_resumed_on_another(tmp_path, first, secon
 
 
 @NEEDS_CUDA
+@pytest.mark.parametrize("missing", ["error", "nan"])
+def test_a_gpu_ends_a_fit_with_the_same_passes(missing):
+    X, settings = samples(10), {"missing": missing, "tol": 0, "n_epochs": 6, "random_state": 0}
+    if missing == "nan":
+        X[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
+    on_cpu, on_gpu = (
+        DictionaryLearning(3, alpha=0.1, batch_size=12, device=device, **settings).fit(X)
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(on_gpu.components_, on_cpu.components_, atol=1e-4)
+    assert on_gpu._state.pace == on_cpu._state.pace
+    on_gpu.partial_fit(X)
+
+
+@NEEDS_CUDA
 def test_statistics_that_do_not_fit_on_the_device_stay_on_the_host(monkeypatch):
     from somf.kernels.cuda import device
 

@@ -58,13 +58,14 @@ def begin_pass(solver: Solver, ids: Ints, n_elsewhere: int) -> None:
     state, memory = solver.state, solver.state.memory
     if memory is None:
         memory = SampleMemory.blank(ids, 0, solver.kernels, state.C, n_elsewhere)
-    memory.weight[:] = 0  # of samples that this pass has not seen yet
-    state.begin_sums(memory)
-    D, share = np.array(to_host(state.D)), momentum(state.n_lowered)
-    if state.D_before.size and share > 0:
-        solver.set_atoms(D + share * (D - state.D_before))
-    state.D_before = D
-    solver.surrogate = solver.new_surrogate()
+    with solver.kernels.without_gradients():
+        memory.weight[:] = 0  # of samples that this pass has not seen yet
+        state.begin_sums(memory)
+        D, share = np.array(to_host(state.D)), momentum(state.n_lowered)
+        if state.D_before.size and share > 0:
+            solver.set_atoms(D + share * (D - state.D_before))
+        state.D_before = D
+        solver.surrogate = solver.new_surrogate()
 
 
 def end_pass(solver: Solver, has_lowered: bool) -> None:
@@ -84,8 +85,9 @@ def end_pass(solver: Solver, has_lowered: bool) -> None:
         solver.set_atoms(state.D_before)
         return
     state.n_lowered += 1
-    everything, C = solver.masks.draw(state.n_iter, solver.reduction), solver.surrogate.total()
-    for _ in range(SWEEPS):
-        solver.dictionary.update(everything, C)
-    # To scale an atom up, and its codes down, changes no reconstruction and raises no penalty.
-    solver.set_atoms(to_host(state.D))
+    with solver.kernels.without_gradients():
+        everything, C = solver.masks.draw(state.n_iter, solver.reduction), solver.surrogate.total()
+        for _ in range(SWEEPS):
+            solver.dictionary.update(everything, C)
+        # To scale an atom up, and its codes down, changes no reconstruction and raises no penalty.
+        solver.set_atoms(to_host(state.D))

@@ -289,7 +289,8 @@ class Solver:
             return False
         state.rung = next_rung(state.rung, len(state.D), len(state.C), batch_size)
         if state.rung == TOP:
-            state.forget_blocks(keeps_codes=self.surrogate.needs_old_codes)
+            with self.kernels.without_gradients():
+                state.forget_blocks(keeps_codes=self.surrogate.needs_old_codes)
         self._assemble()
         if state.n_iter > 0:
             self._log_rung()
@@ -303,8 +304,9 @@ class Solver:
         """
         ball = self.config.ball
         inside = ball.normalise(D) if self.config.atom_alpha == 0 else ball.project_columns(D)
-        self.state.D[:] = self.kernels.to_device(inside)
-        self.refresh()
+        with self.kernels.without_gradients():
+            self.state.D[:] = self.kernels.to_device(inside)
+            self.refresh()
 
     def forget_samples(self) -> None:
         """Go back to an average over a stream: that of the samples which have been summed up."""
@@ -315,7 +317,8 @@ class Solver:
             self.set_atoms(state.D_before)
         if state.memory is not None:
             (n,) = self.communicator.total(float(np.count_nonzero(to_host(state.memory.weight))))
-        state.end_sums(max(n, 1.0))
+        with self.kernels.without_gradients():
+            state.end_sums(max(n, 1.0))
         self.surrogate = self.new_surrogate()
 
     def _log_rung(self) -> None:
@@ -420,9 +423,10 @@ class Solver:
         D, communicator = self.state.D, self.communicator
         if communicator.size == 1 or len(set(communicator.tell(crc32(to_host(D).data)))) == 1:
             return
-        own = D if communicator.rank == 0 else self.kernels.zeros(tuple(D.shape), D)
-        D[:] = communicator.sum(own)[0]
-        self.refresh()
+        with self.kernels.without_gradients():
+            own = D if communicator.rank == 0 else self.kernels.zeros(tuple(D.shape), D)
+            D[:] = communicator.sum(own)[0]
+            self.refresh()
 
     def refresh(self) -> None:
         """Recompute what is derived from the dictionary, after a change of any of its rows."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from somf.data.channels import Channels
 from somf.data.images.no_data import MISSING
 from somf.errors import DamagedFileError
 from somf.persistence import tensorfile
-from somf.persistence.provenance import checked_provenance
+from somf.persistence.provenance import checked_provenance, library_version
 from somf.persistence.tensorfile import MALFORMED, SelectedRows
 from somf.scratch import scratch_zeros
 from somf.typing import Array, History, Ints
@@ -137,7 +136,7 @@ def save(
         tensors["init"] = _floating(model.params["init"])
     text = {
         "format": FORMAT,
-        "version": version("somf"),
+        "version": library_version("somf"),
         "kind": model.kind,
         "params": plain(model.params),
         "history": model.history,

@@ -35,10 +35,10 @@ def provenance_of(files: Sequence[str]) -> dict[str, str]:
     if files:
         found["data"] = _shortened(", ".join(os.path.basename(path) for path in files))
     found |= {"machine": machine(), "python": platform.python_version()}
-    return found | {name: _version(name) for name in LIBRARIES}
+    return found | {name: library_version(name) for name in LIBRARIES}
 
 
-def _version(library: str) -> str:
+def library_version(library: str) -> str:
     """Return the version of a library; one that is used from its sources may have none."""
     try:
         return version(library)
