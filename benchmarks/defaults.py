@@ -10,9 +10,7 @@ with nothing but defaults. Results of other studies are kept.
 
 import argparse
 import json
-import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from benchmarks.datasets import DATASETS, Dataset, scenes
 from benchmarks.machine import facts
 from somf.algorithm.solver import Solver
 from somf.callbacks import Progress
-from somf.training import convergence
 from somf.typing import Matrix
 
 EVERYTHING: dict[str, Any] = {"reduction": 1, "code_estimator": "exact"}
@@ -42,25 +39,12 @@ STUDIES: dict[str, list[dict[str, Any]]] = {
     "weights": [
         EVERYTHING | {"learning_rate": v, "batch_size": 50} for v in (0.76, 0.85, 0.92, "auto")
     ],
-    "windows": [
-        EVERYTHING | {"batch_size": 50, "window": window}
-        for window in (1000, 2000, 4000, 8000, None)
-    ],
-    "first windows": [EVERYTHING | {"per_atom": number} for number in (25, 50, 100, 200, 400)],
-    "shares": [
-        EVERYTHING | {"batch_size": size, "share": share}
-        for share in (0.1, 0.2, 0.33, 0.5, 1.0)
-        for size in (16, 50, 128)
-    ],
     "reductions": [
         way | {"batch_size": size} for way in WAYS for size in (25, 50, 100, 200, 400, "auto")
     ],
-    "weights by samples": [{"reduction": 1, "learning_rate": v} for v in (0.76, 0.85, 0.92)],
     "defaults": [{}],
 }
-"""The settings that are compared. A window (in samples, None is all) or a share (of an epoch)
-bounds what the surrogate remembers, with v = 0.85. With a number of samples per atom the bound
-begins there, and grows as by default."""
+"""The settings that are compared."""
 
 EPOCHS = {
     "digits": 20,
@@ -91,49 +75,14 @@ PROBE_BATCH = 100
 """Samples of a minibatch of these fits."""
 
 
-@contextmanager
-def remembering(window: float | None, share: float | None) -> Iterator[None]:
-    """Let ``learning_rate="auto"`` remember so much of the past, from the beginning to the end."""
-    names = ("WINDOW_PER_ATOM", "LEAST_WINDOW", "SHARE_OF_EPOCH", "PLATEAU")
-    before = {name: getattr(convergence, name) for name in names}
-    values = (0.0, window or math.inf, share or math.inf, -math.inf)
-    try:
-        for name, value in zip(names, values, strict=True):
-            setattr(convergence, name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            setattr(convergence, name, value)
-
-
-@contextmanager
-def beginning_with(per_atom: float) -> Iterator[None]:
-    """Let ``learning_rate="auto"`` begin with a window of so many samples per atom."""
-    before = convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW
-    convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW = per_atom, 1.0
-    try:
-        yield
-    finally:
-        convergence.WINDOW_PER_ATOM, convergence.LEAST_WINDOW = before
-
-
 def follow(data: Dataset, setting: dict[str, Any]) -> dict[str, Any]:
     """Return the held-out objectives of a fit, the seconds until then, and the setting."""
     params = dict(setting)
-    has_bound = "window" in params or "share" in params
-    window, share = params.pop("window", None), params.pop("share", None)
-    per_atom = params.pop("per_atom", convergence.WINDOW_PER_ATOM)
     if params:
         params |= {"n_epochs": EPOCHS[data.name], "tol": 0.0}
     n = data.train.shape[0]
     model = estimator(data, record_every=max(1, n // RECORDS), n_threads=1, **params)
-    if has_bound:
-        with remembering(window, share):
-            model.fit(data.train, validation=data.test)
-    else:
-        with beginning_with(per_atom):
-            model.fit(data.train, validation=data.test)
-    history = model.history_
+    history = model.fit(data.train, validation=data.test).history_
     return {
         "data": data.name,
         "setting": setting,

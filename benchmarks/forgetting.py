@@ -36,10 +36,13 @@ CHOSEN_ON = (
     "heavy tails",
     "scales",
     "correlated",
+    "norms",
+    "spectrogram",
+    "text",
 )
 """Data on which the rule was made."""
 
-OTHERS = ("grey, large λ", "dropout", "spectrogram", "norms", "duplicates", "topics, DL", "text")
+OTHERS = ("grey, large λ", "dropout", "duplicates", "topics, DL")
 """Data on which it was not."""
 
 FIRST, LAST = 500, 64_000

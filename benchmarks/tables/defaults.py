@@ -3,16 +3,11 @@
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
 from benchmarks.summaries import first_time
 from benchmarks.tables.markdown import change, conditions, table
 
 CLOSE = 0.005
 """A relative distance from the best objective that counts as reached."""
-
-SAMPLES = (1_000, 8_000, 64_000)
-"""Samples after which objectives are compared."""
 
 Run = dict[str, Any]
 """A setting, and objectives after epochs and seconds."""
@@ -42,45 +37,6 @@ def weights(results: dict[str, Any]) -> str:
         rows[-1] += (f"{runs[0]['epochs'][-1]:g}", *_relative(_ends(found.values())))
     numbers = [f"v = {v}" for v in found]
     return table(("data", *(f"{v}, one epoch" for v in numbers), "epochs", *numbers), rows)
-
-
-def weights_by_samples(results: dict[str, Any]) -> str:
-    """Return objectives of several v relative to the best, after some numbers of samples."""
-    rows = []
-    for name, runs in _by_data(results, "weights by samples"):
-        runs.sort(key=lambda run: float(run["setting"]["learning_rate"]))
-        found = {run["setting"]["learning_rate"]: run for run in runs}
-        cells = [name]
-        for seen in SAMPLES:
-            reached = [float(np.interp(seen, r["samples"], r["objective"])) for r in found.values()]
-            is_long = min(run["samples"][-1] for run in runs) > 0.9 * seen
-            cells += _relative(reached) if is_long else [""] * len(found)
-        rows.append(cells)
-    header = [f"v = {v}, {seen:,}" for seen in SAMPLES for v in found]
-    return table(("data", *header), rows)
-
-
-def windows(results: dict[str, Any]) -> str:
-    """Return objectives at the end of fits, by samples remembered, relative to the best."""
-    rows = []
-    for name, runs in _by_data(results, "windows"):
-        runs.sort(key=lambda run: run["setting"]["window"] or float("inf"))
-        rows.append((name, *_relative(_ends(runs))))
-    header = [f"{run['setting']['window'] or 0:,} samples" for run in runs[:-1]]
-    return table(("data", *header, "no window"), rows)
-
-
-def shares(results: dict[str, Any]) -> str:
-    """Return objectives at the end of fits by share of an epoch remembered, and by batch size."""
-    rows = []
-    for name, runs in _by_data(results, "shares"):
-        best = min(_ends(runs))
-        for size in sorted({run["setting"]["batch_size"] for run in runs}):
-            own = [run for run in runs if run["setting"]["batch_size"] == size]
-            own.sort(key=lambda run: float(run["setting"]["share"]))
-            rows.append((name, size, *(change(end / best - 1, 2) for end in _ends(own))))
-    header = [f"{run['setting']['share']:g} epochs" for run in own]
-    return table(("data", "batch size", *header), rows)
 
 
 def batches(results: dict[str, Any]) -> str:
@@ -128,17 +84,6 @@ def later_probes(results: dict[str, Any]) -> str:
             }
             rows.append((name, r, *(costs.get(iteration, "") for iteration in iterations)))
     return table(("data", "r", *(f"iteration {iteration:,}" for iteration in iterations)), rows)
-
-
-def first_windows(results: dict[str, Any]) -> str:
-    """Return objectives after an epoch and at the end, by samples remembered per atom."""
-    rows = []
-    for name, runs in _by_data(results, "first windows"):
-        runs.sort(key=lambda run: float(run["setting"]["per_atom"]))
-        rows.append((name, *_relative([_after_an_epoch(run) for run in runs])))
-        rows[-1] += (f"{runs[0]['epochs'][-1]:g}", *_relative(_ends(runs)))
-    numbers = [f"{run['setting']['per_atom']}" for run in runs]
-    return table(("data", *(f"{n}, one epoch" for n in numbers), "epochs", *numbers), rows)
 
 
 def _reductions(results: dict[str, Any], size: int) -> str:

@@ -65,11 +65,10 @@ surrogate : {"online", "incremental", "auto"}
     ``"incremental"`` in `fit` where X has no more samples than features, so that codes take no
     more memory than atoms, and codes are not averaged; else ``"online"``.
 learning_rate : float or "auto"
-    v in (3/4, 1): after t samples a new one has the weight t^−v. ``"auto"`` is 0.78, and in
-    `fit` the average remembers a hundred samples per atom or half an epoch at most: codes on the
-    bad atoms of the beginning are forgotten. It remembers more when the objective stops improving.
-    If the codes of all samples have at most 2²⁴ entries, `fit` goes over to accelerated passes
-    over all samples after three epochs.
+    v in (3/4, 1): after t samples a new one has the weight t^−v. With ``"auto"``, the number of
+    samples that the average remembers follows from the data: codes are forgotten as fast as they
+    become stale, and noise is averaged out as far as that allows. If the codes of all samples have
+    at most 2²⁴ entries, `fit` goes over to accelerated passes over all samples after three epochs.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
