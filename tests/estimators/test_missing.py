@@ -652,3 +652,11 @@ def test_a_penalty_per_entry_is_that_of_weights_over_counts(X, share):
     value = (left**2).sum(axis=1) / 2 + counts * penalty
     assert model.objective(Y) == pytest.approx(value.mean(), rel=1e-6)
     assert model.history_["training_objective"][-1] > 0
+
+
+def test_an_atom_whose_multiplier_changes_by_rounding_alone_is_finite():
+    X = np.abs(planted(600, 300, 10, density=0.3, noise=0.1, seed=2)[0])
+    data, _ = holes(X, 0.7, seed=2)
+    settings = {"learning_rate": 0.78, "n_epochs": 2, "tol": 0, "n_threads": 1, "random_state": 2}
+    model = DictionaryLearning(10, alpha=0.1, missing="nan", **settings).fit(data)
+    assert np.isfinite(model.components_).all()
