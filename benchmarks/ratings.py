@@ -181,9 +181,9 @@ def somf_factors(
 
 
 METHODS: dict[str, tuple[Callable[..., tuple[Array, Array]], tuple[int | None, ...]]] = {
-    "somf": (somf_factors, (4, 6, 12)),
+    "somf": (somf_factors, (2, 4, 12)),
     "somf, to the end": (somf_factors, (None,)),
-    "ALS": (alternate, (5, 10, 20)),
+    "ALS": (alternate, (3, 5, 10, 20)),
 }
 """What is compared, with the numbers of epochs and of sweeps to choose from. The first three epochs
 are those of a stream, others are passes over all samples."""

@@ -66,7 +66,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("file", type=Path, nargs="?", help="lines person::thing::rating")
     parser.add_argument("--components", type=int, default=20)
     parser.add_argument("--penalty", type=float, nargs="+", default=[0.03, 0.05, 0.08, 0.12])
-    parser.add_argument("--epochs", type=int, nargs="+", default=[4, 12])
+    parser.add_argument("--epochs", type=int, nargs="+", default=[2, 4, 12])
     parser.add_argument("--output", type=Path, default=Path("demo"))
     return parser.parse_args(arguments)
 
