@@ -12,6 +12,7 @@ from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.forgetting import Adaptive, Forgetting, PowerLaw
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
+from somf.algorithm.objectives import Objectives
 from somf.algorithm.observed import (
     ObservedDictionary,
     ObservedIncrementalSurrogate,
@@ -46,16 +47,12 @@ from somf.algorithm.surrogate import (
     Surrogate,
 )
 from somf.distributed import Alone, Communicator
-from somf.errors import ScaleError
 from somf.kernels import kernels_for
 from somf.kernels.host import to_host
 from somf.kernels.observed import Batch, atom_costs, known_weights
 from somf.typing import Array, Ints, Matrix
 
 logger = logging.getLogger("somf")
-
-STEPS_BETWEEN_CHECKS = 64
-"""Iterations on an asynchronous device between two checks of its results for overflow."""
 
 
 class Solver:
@@ -89,8 +86,7 @@ class Solver:
             self.forgetting = adaptive = Adaptive(state)
             parts = config, state, self.kernels, self.communicator, adaptive
             self.staleness = Staleness(*parts)
-        self._unchecked: list[Array] = []
-        self._objectives: list[float] = []
+        self.objectives = Objectives(state, self.kernels)
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None
         self._assemble()
@@ -177,9 +173,7 @@ class Solver:
         objective = self._solve(problem, code, tol)
         if self.config.per_entry:
             objective = objective * known_weights(self.kernels, X, state.C)
-        self._unchecked.append(self._cost(X, objective, sample_weight))
-        if not self.kernels.IS_ASYNCHRONOUS or len(self._unchecked) == STEPS_BETWEEN_CHECKS:
-            self.check()
+        self.objectives.add(self._cost(X, objective, sample_weight))
         self._last_code = code
         weight = self._ones(X) if sample_weight is None else sample_weight
         new = Coded(code, weight, counts_once=sample_weight is None)
@@ -355,27 +349,8 @@ class Solver:
         return self.kernels.zeros((X.shape[0], self.config.n_components), self.state.C)
 
     def check(self) -> None:
-        """Raise ScaleError if an objective has overflowed since the last check.
-
-        An asynchronous device would have to be waited for, so it is not checked at every step.
-        """
-        objectives, self._unchecked = self._unchecked, []
-        if not objectives:
-            return
-        if len(objectives) == 1:
-            objective = to_host(objectives[0])
-            parts = [objective]
-        else:
-            sizes = [len(part) for part in objectives]
-            objective = to_host(self.kernels.concatenate(objectives, axis=0))
-            parts = np.split(objective, np.cumsum(sizes)[:-1])
-        totals = [float(np.add.reduce(part, dtype=np.float64)) for part in parts]
-        if not math.isfinite(sum(totals)) and not np.isfinite(objective).all():
-            self._check_atoms()
-            raise ScaleError(
-                "The objective overflows", objective.dtype, "X is too large. Scale it down."
-            )
-        self._objectives += totals
+        """Raise ScaleError if an objective has overflowed since the last check."""
+        self.objectives.check()
 
     def take_objectives(self) -> list[float]:
         """Return the sum over every minibatch since the last call of the objective of its codes.
@@ -383,9 +358,7 @@ class Solver:
         These are codes on the atoms before the minibatch was learned from. Samples count by their
         weights.
         """
-        self.check()
-        taken, self._objectives = self._objectives, []
-        return taken
+        return self.objectives.take()
 
     @property
     def last_code(self) -> Array | None:
@@ -395,24 +368,8 @@ class Solver:
     def check_result(self) -> None:
         """Raise ScaleError if atoms have overflowed, or if codes were too small to update them."""
         self.check()
-        self._check_atoms()
-        if self._last_code is None or not to_host(self._last_code).any():
-            return
-        dtype = self.state.dtype
-        if to_host(self.state.C.diagonal()).max() < np.finfo(dtype).tiny:
-            raise ScaleError(
-                "The squares of the codes underflow",
-                dtype,
-                "X is too small, or alpha too large. Scale X up, or choose a smaller alpha.",
-            )
-
-    def _check_atoms(self) -> None:
-        if not np.isfinite(to_host(self.state.D)).all():
-            raise ScaleError(
-                "The update of the atoms overflows",
-                self.state.dtype,
-                "X is too large, or alpha too large for X. Scale X, or choose a smaller alpha.",
-            )
+        self.objectives.check_atoms()
+        self.objectives.check_codes(self._last_code)
 
     def align(self) -> None:
         """Let all ranks have the dictionary of rank 0, if rounding has made them differ.
