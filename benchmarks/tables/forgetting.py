@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.forgetting import CHOSEN_ON, OTHERS
 from benchmarks.tables.markdown import change, conditions, table
 
-SHOWN = (1_000, 4_000, 32_000)
+SHOWN = (500, 2_000, 8_000)
 """Samples after which objectives are shown."""
 
 

@@ -5,10 +5,11 @@ import pytest
 import scipy.sparse as sp
 
 from somf import NMF, DictionaryLearning, load
-from somf.algorithm.forgetting import N_WITNESSES, Pace
+from somf.algorithm.forgetting import LEAST_EXPONENT, N_WITNESSES, Pace
 from somf.algorithm.solver import Solver
-from somf.algorithm.staleness import BALANCE, LEAST_BATCHES
+from somf.algorithm.staleness import ABRUPT, BALANCE, LEAST_BATCHES
 from somf.data import as_source
+from somf.kernels.observed import Observed
 from somf.training.samples import Samples
 from somf.training.start import start
 from tests.helpers.problems import planted
@@ -115,9 +116,63 @@ def test_a_stream_goes_on_from_a_file_with_its_witnesses(data, tmp_path):
     np.testing.assert_array_equal(model.components_, again.components_)
 
 
-def test_after_a_fit_no_samples_are_kept(data):
-    state = DictionaryLearning(5, random_state=0).fit(data)._state
-    assert state.witnesses.size == state.witness_codes.size == 0
+@pytest.mark.parametrize("n_epochs", [1, 8])
+def test_after_a_fit_no_samples_are_kept(data, n_epochs):
+    model = DictionaryLearning(5, n_epochs=n_epochs, tol=0, random_state=0).fit(data)
+    assert model._state.witnesses.size == model._state.witness_codes.size == 0
+
+
+def test_a_stream_may_go_on_with_weights_of_the_paper(data, tmp_path):
+    model = DictionaryLearning(5, batch_size=20, random_state=0).partial_fit(data)
+    model.set_params(learning_rate=0.9).partial_fit(data)
+    assert model._state.witnesses.size == 0
+    model.save(tmp_path / "m", state=True)
+    load(tmp_path / "m").set_params(learning_rate="auto").partial_fit(data)
+
+
+def test_where_more_memory_removes_nothing_there_is_no_noise(data):
+    solver = solver_for(data)
+    solver.step(rows(solver, data[:40]))
+    solver.forgetting.most = solver.state.n_remembered
+    assert solver.staleness.measure(solver.regression)[1] == 0
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+def test_the_less_is_known_the_more_noise_there_is(data, share):
+    holes = np.random.default_rng(0).random(data.shape) > share
+    solver = solver_for(np.where(holes, 0.0, data), missing="nan")
+    X, weights = rows(solver, np.where(holes, 0.0, data)), rows(solver, 1.0 - holes)
+    solver.step(Observed(X[:40], X[:40], weights[:40], 0))
+    state = solver.state
+    np.testing.assert_array_equal(state.witness_weights, weights[:N_WITNESSES])
+    noise = solver.staleness.measure(solver.regression)[1]
+    left = state.witness_weights * (state.witnesses - state.witness_codes @ state.D.T)
+    known = state.witness_weights.mean()
+    expected = 0.5 * (left**2).sum() * 5 / state.n_remembered / known
+    assert noise == pytest.approx(expected, rel=1e-2)
+
+
+def test_witnesses_of_weighted_entries_are_coded_by_their_weights(data):
+    weights = np.random.default_rng(0).uniform(0.5, 2, data.shape)
+    model = DictionaryLearning(5, reduction=1, batch_size=40, random_state=0)
+    state = model.partial_fit(data[:40], weights=weights[:40])._state
+    np.testing.assert_allclose(state.witness_weights, weights[:N_WITNESSES])
+    np.testing.assert_allclose(state.witnesses, (weights * data)[:N_WITNESSES])
+
+
+def test_after_a_change_of_the_stream_most_is_forgotten(monkeypatch, data):
+    solver = solver_for(data)
+    solver.step(rows(solver, data[:40]))
+    solver.state.n_remembered, before = 1000.0, solver.state.pace
+    monkeypatch.setattr(solver.staleness, "measure", lambda _: (0.0, 0.0))
+    solver.state.n_samples_seen = 10_000
+    solver.staleness.follow(rows(solver, data[:40]), solver.regression, 40)
+    assert solver.state.pace == before  # empty samples tell nothing
+    assert solver.state.n_remembered == 1000.0
+    monkeypatch.setattr(solver.staleness, "measure", lambda _: (1.01 * ABRUPT, 1.0))
+    solver.state.n_samples_seen, solver.state.n_remembered = 20_000, 9000.0
+    solver.staleness.follow(rows(solver, data[:40]), solver.regression, 40)
+    assert solver.state.n_remembered == pytest.approx(20_000**LEAST_EXPONENT)
 
 
 @pytest.mark.parametrize("params", [{"learning_rate": 0.9}, {"surrogate": "incremental"}])

@@ -166,6 +166,11 @@ class Adaptive:
             N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
         self.state.n_remembered = min(N, self.most)
 
+    def forget_most(self) -> None:
+        """Remember as little as may be."""
+        least = float(self.state.n_samples_seen) ** LEAST_EXPONENT
+        self.state.n_remembered = min(self.state.n_remembered, least)
+
     def _remembered(self, n_samples_seen: int) -> float:
         return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE
 

@@ -89,5 +89,6 @@ def end_pass(solver: Solver, has_lowered: bool) -> None:
         everything, C = solver.masks.draw(state.n_iter, solver.reduction), solver.surrogate.total()
         for _ in range(SWEEPS):
             solver.dictionary.update(everything, C)
+        solver.objectives.check_atoms()
         # To scale an atom up, and its codes down, changes no reconstruction and raises no penalty.
         solver.set_atoms(to_host(state.D))

@@ -46,7 +46,7 @@ TOP = len(LADDER) - 1
 """The rung on which an iteration looks at everything."""
 
 LARGE_UPDATE = 2**26
-"""p k², for which the update of the dictionary is worth to be cut into parts."""
+"""p k², for which the update of the dictionary is worth cutting into parts."""
 
 TOLERANCE = 0.0025
 """Relative difference of the objectives that is tolerated at first."""

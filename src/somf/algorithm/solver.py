@@ -9,7 +9,7 @@ import numpy as np
 
 from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
-from somf.algorithm.forgetting import Adaptive, Forgetting, PowerLaw
+from somf.algorithm.forgetting import Adaptive, Forgetting, Pace, PowerLaw
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
 from somf.algorithm.objectives import Objectives
@@ -86,6 +86,9 @@ class Solver:
             self.forgetting = adaptive = Adaptive(state)
             parts = config, state, self.kernels, self.communicator, adaptive
             self.staleness = Staleness(*parts)
+        else:
+            state.forget_witnesses()
+            state.n_remembered, state.pace = 0.0, Pace.FIRST
         self.objectives = Objectives(state, self.kernels)
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None

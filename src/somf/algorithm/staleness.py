@@ -1,4 +1,4 @@
-"""Whether the surrogate is out of date, or noisy: how much of the past is worth to be remembered.
+"""Whether the surrogate is out of date, or noisy: how much of the past is worth remembering.
 
 The surrogate is an average over the last N samples, roughly. It has two faults. Its codes are those
 of atoms of some time ago, which is worse the larger N is. And it has seen N samples only, which is
@@ -11,7 +11,8 @@ worse the smaller N is. Both are differences of objectives:
   in each code, are closer to these samples than to others by a share of about k/N of them. Where M
   samples are the most that may be remembered, more memory could remove k (1/N − 1/M) of it.
 
-N grows slowly while the staleness is more than a share of the noise, and fast while it is less.
+N grows slowly while the staleness is more than a share of the noise, and fast while it is less. If
+it is several times the noise, as after a change of the stream, N falls to the least that it may be.
 """
 
 import numpy as np
@@ -28,6 +29,10 @@ from somf.typing import Array, Matrix
 
 BALANCE = 0.35
 """The staleness that is tolerated, as a share of the noise (see docs/defaults.md)."""
+
+ABRUPT = 4.0
+"""With a staleness of so many times the noise, as little is remembered as may be: the samples have
+changed, or the atoms have."""
 
 LEAST_BATCHES = 2
 """Minibatches between two measurements, at least."""
@@ -77,13 +82,19 @@ class Staleness:
             return
         if state.compared_at:
             # All ranks have measured the same, up to rounding.
-            stale, noise = self.communicator.total(*self.measure(regression))
-            state.pace = Pace.SLOW if stale > BALANCE * noise else Pace.FAST
+            self._set_pace(*self.communicator.total(*self.measure(regression)))
         state.compared_at = state.n_samples_seen
         self._take(X)
         problem = regression.of_all_features(self._witnesses())
         state.witness_codes = self.kernels.zeros(tuple(problem.beta.shape), state.C)
         self._solve(problem, state.witness_codes)
+
+    def _set_pace(self, stale: float, noise: float) -> None:
+        if stale == noise == 0:  # empty samples tell nothing
+            return
+        self.state.pace = Pace.SLOW if stale > BALANCE * noise else Pace.FAST
+        if stale > ABRUPT * noise:
+            self.forgetting.forget_most()
 
     def measure(self, regression: Regression) -> tuple[float, float]:
         """Return the staleness and the noise of the surrogate, as sums over the witnesses."""

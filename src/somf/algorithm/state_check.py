@@ -45,7 +45,7 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
     if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
         raise ValueError("its counters are negative or too large")
-    if state.pace not in tuple(Pace) or state.compared_at > state.n_samples_seen:
+    if not _may_remember(state):
         raise ValueError("its record of what it remembers is impossible")
     if max(state.base_weight, state.is_settled) > 1:
         raise ValueError("its base weight or its ladder is impossible")
@@ -111,6 +111,19 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
             raise ValueError(f"{name} of its state is negative or too large")
     if state.memory is not None and len(np.unique(state.memory.ids)) < n:
         raise ValueError("its state remembers samples that cannot be")
+
+
+def _may_remember(state: State) -> bool:
+    """Return whether an average over a stream can remember so much, with such witnesses."""
+    has_witnesses, n_seen = len(state.witnesses) > 0, state.n_samples_seen
+    is_known = state.pace in tuple(Pace) and state.n_remembered <= max(n_seen, 1)
+    are_weights = bool((state.witness_weights >= 0).all())
+    return (
+        is_known
+        and are_weights
+        and state.compared_at <= n_seen
+        and (state.compared_at > 0) == has_witnesses
+    )
 
 
 def _is_permutation_of_blocks(permutation: Array | None, features: list[Ints] | None) -> bool:

@@ -267,7 +267,7 @@ def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
     ):
         raise ValueError("the permutation of its state is not a permutation of its features")
     numbers: dict[str, float] = {
-        name: float(value) if name == REMEMBERED else _count(value)
+        name: _number(value) if name == REMEMBERED else _count(value)
         for name, value in counters.items()
     }
     return State.restore(arrays, numbers)
@@ -374,7 +374,7 @@ def _history(given: Any) -> History:
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError("its history is not made of numbers")
+        raise ValueError("its history or its state is not made of numbers")
     if isinstance(value, int) and not 0 <= value <= MOST_COUNTED:
         raise ValueError("a count in its history is out of range")
     return value
