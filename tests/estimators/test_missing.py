@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 import somf
 from somf import NMF, DictionaryLearning, MatrixFactorization, SparsePCA
-from somf.errors import DataError, NotFiniteError, ParameterError
+from somf.errors import DataError, NotFiniteError, ParameterError, ScaleError
 from tests.helpers.fits import assert_same_fit, fit_with_stops, sklearn_clone
 from tests.helpers.gpu import NEEDS_CUDA
 from tests.helpers.problems import planted, random_csr
@@ -660,3 +660,13 @@ def test_an_atom_whose_multiplier_changes_by_rounding_alone_is_finite():
     settings = {"learning_rate": 0.78, "n_epochs": 2, "tol": 0, "n_threads": 1, "random_state": 2}
     model = DictionaryLearning(10, alpha=0.1, missing="nan", **settings).fit(data)
     assert np.isfinite(model.components_).all()
+
+
+def test_sums_of_a_pass_that_overflow_are_reported():
+    rng = np.random.default_rng(0)
+    code = rng.standard_normal((80, 6)) * (rng.random((80, 6)) < 0.5)
+    X = np.abs(code @ rng.standard_normal((6, 20)) + 0.1 * rng.standard_normal((80, 20)))
+    data, _ = holes(X * 1e18, 0.3)
+    model = SparsePCA(6, missing="nan", n_epochs=10, random_state=0)
+    with np.errstate(all="ignore"), pytest.raises(ScaleError, match="overflows"):
+        model.fit(data.astype(np.float32))
