@@ -7,7 +7,6 @@ import time
 import numpy as np
 
 import somf
-from somf.algorithm.forgetting import Adaptive
 from somf.algorithm.passes import begin_pass, is_pass_due
 from somf.algorithm.solver import Solver
 from somf.data import Loader, Source, gather, loader_for
@@ -104,8 +103,7 @@ def replay(kind, settings, X, size):
     state = start(config, source, hold_out(source, None, seed).samples, seed, is_finite=True)
     loader = loader_for("cpu", source, state.dtype, state.permutation)
     solver, convergence = Solver(config, state), Convergence(config, X.shape[0])
-    if isinstance(solver.forgetting, Adaptive):
-        solver.forgetting.expect_epochs(X.shape[0])
+    solver.forgetting.expect_epochs(X.shape[0])
     # The minibatches of a pass are larger, which changes nothing but rounding.
     passes = [
         epochs(loader, share, seed, lambda: config.batch_size, config.n_epochs) for share in shares

@@ -36,6 +36,10 @@ class Forgetting(Protocol):
         """Note that this minibatch has been learned from."""
         ...
 
+    def expect_epochs(self, n_samples: int) -> None:
+        """Take into account that samples come again after so many others."""
+        ...
+
 
 class PowerLaw:
     """The paper's: sample number s has the weight s^−v.
@@ -61,6 +65,9 @@ class PowerLaw:
 
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Do nothing: the number of samples says it all."""
+
+    def expect_epochs(self, n_samples: int) -> None:
+        """Do nothing: the weights of the paper do not depend on it."""
 
     def _log_kept(self, start: int, stop: int) -> float:
         """Return Σ log(1 − weight) over the samples from number `start` + 1 to `stop`."""

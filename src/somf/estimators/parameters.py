@@ -93,7 +93,7 @@ missing : {"error", "nan", "absent"}
     Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
     zeros. A fit then needs ``n_features * n_components**2`` numbers (and, with averaged codes,
-    ``n_samples * n_components**2``), and works in one process.
+    ``n_samples * n_components**2``).
 center : {"none", "features", "both"}
     With ``"features"``, the mean of every feature is subtracted from samples as they are read, as
     PCA does, and added by `inverse_transform`; it is found in one pass over the data before the fit

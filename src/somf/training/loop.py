@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from somf.algorithm.forgetting import Adaptive
 from somf.algorithm.passes import PASS_ENTRIES, begin_pass, is_pass_due
 from somf.algorithm.phases import Phase
 from somf.algorithm.solver import Solver
@@ -109,8 +108,7 @@ class Loop:
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         n = self.samples.n
-        if isinstance(self.solver.forgetting, Adaptive):
-            self.solver.forgetting.expect_epochs(n)
+        self.solver.forgetting.expect_epochs(n)
         every = config.record_every or n
         # Records without a measurement cost nothing.
         self.record_times = RecordTimes(
