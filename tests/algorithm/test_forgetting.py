@@ -8,9 +8,9 @@ import pytest
 from somf.algorithm.forgetting import (
     CHUNK,
     LEAST_EXPONENT,
+    MOST_EXPONENT,
     SHARE_OF_EPOCH,
     Adaptive,
-    Pace,
     PowerLaw,
 )
 
@@ -32,26 +32,27 @@ def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
     assert PowerLaw(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
 
 
-def adaptive(n_remembered=0.0, pace=Pace.FIRST):
-    return Adaptive(SimpleNamespace(n_remembered=n_remembered, pace=pace))
+def adaptive(n_remembered=0.0, growth=0.82):
+    return Adaptive(SimpleNamespace(n_remembered=n_remembered, growth=growth))
 
 
 def test_the_first_minibatch_is_all_that_there_is():
     assert adaptive().weight(0, 7) == 1.0
 
 
-@pytest.mark.parametrize("pace", Pace)
+@pytest.mark.parametrize("growth", [-0.7, 0.4, 0.82, 1.5])
 @pytest.mark.parametrize("size", [1, 10, 250])
-def test_what_is_remembered_grows_at_the_pace_however_a_stream_is_cut(pace, size):
-    forgetting = adaptive(500.0, pace)
+def test_what_is_remembered_grows_like_a_power_however_a_stream_is_cut(growth, size):
+    forgetting = adaptive(500.0, growth)
     for seen in range(1000, 2000, size):
         forgetting.advance(seen, size)
-    assert forgetting.state.n_remembered == pytest.approx(500 * 2**pace.exponent)
+    expected = max(500 * 2**growth, 2000**LEAST_EXPONENT)
+    assert forgetting.state.n_remembered == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("pace", Pace)
-def test_a_sample_weighs_one_over_what_is_remembered(pace):
-    kept, whole, parts = 1.0, adaptive(2000.0, pace), adaptive(2000.0, pace)
+@pytest.mark.parametrize("growth", [-2.0, 0.4, 0.82, 1.5])
+def test_a_sample_weighs_one_over_what_is_remembered(growth):
+    kept, whole, parts = 1.0, adaptive(2000.0, growth), adaptive(2000.0, growth)
     assert whole.weight(5000, 1) == pytest.approx(1 / 2000, rel=1e-3)
     for seen in range(5000, 5020):
         kept *= 1 - parts.weight(seen, 1)
@@ -60,13 +61,20 @@ def test_a_sample_weighs_one_over_what_is_remembered(pace):
 
 
 def test_the_least_that_is_remembered_grows_with_the_stream():
-    forgetting = adaptive(10.0, Pace.SLOW)
+    forgetting = adaptive(10.0, 0.4)
     forgetting.advance(9980, 20)
     assert forgetting.state.n_remembered == pytest.approx(10_000**LEAST_EXPONENT)
 
 
+@pytest.mark.parametrize("growth", [5.0, 1e15])
+def test_nearly_all_samples_are_remembered_at_most(growth):
+    forgetting = adaptive(9000.0, growth)
+    forgetting.advance(9980, 20)
+    assert forgetting.state.n_remembered == pytest.approx(10_000**MOST_EXPONENT)
+
+
 def test_no_more_than_a_share_of_an_epoch_is_remembered():
-    forgetting = adaptive(90.0, Pace.FAST)
+    forgetting = adaptive(90.0, 0.97)
     forgetting.expect_epochs(200)
     for seen in range(200, 5000, 20):
         forgetting.advance(seen, 20)

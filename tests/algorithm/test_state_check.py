@@ -37,18 +37,18 @@ def test_a_phase_that_a_fit_cannot_have_reached_is_found(toy, params, phase, com
 
 
 IMPOSSIBLE = {
-    "an unknown pace": {"pace": 7},
     "more than was seen": {"n_remembered": 1e6},
     "less than nothing": {"n_remembered": -1.0},
     "no number": {"n_remembered": float("nan")},
-    "witnesses of the future": {"compared_at": 10**6},
-    "witnesses without a time": {"compared_at": 0},
+    "growth without a limit": {"growth": 1e300},
+    "growth that is no number": {"growth": float("nan")},
+    "a window of the future": {"window_start": 10**6},
+    "moves without a time": {"window_start": 0},
     "a ladder of no kind": {"is_settled": 2},
-    "no witnesses": {"witnesses": np.zeros((0, 0)), "witness_codes": np.zeros((0, 0))},
-    "too many witnesses": {"witnesses": np.zeros((64, 60)), "witness_codes": np.zeros((64, 4))},
-    "codes of others": {"witness_codes": np.zeros((3, 4))},
-    "witnesses that are not finite": {"witnesses": np.full((32, 60), np.inf)},
-    "weights where there are none": {"witness_weights": np.ones((32, 60))},
+    "no rows": {"rows_before": np.zeros((0, 0))},
+    "too many rows": {"rows_before": np.zeros((64, 4))},
+    "a move of other rows": {"last_move": np.zeros((3, 4))},
+    "moves that are not finite": {"last_move": np.full((60, 4), np.inf)},
 }
 
 
@@ -59,12 +59,4 @@ def test_a_memory_that_a_stream_cannot_have_is_found(toy, change):
     for name, value in change.items():
         setattr(model._state, name, value)
     with pytest.raises(ValueError, match=r"impossible|must be|counters"):
-        check_state(model._config(), model._state, 60, toy.dtype)
-
-
-def test_weights_of_witnesses_are_not_negative(toy):
-    model = DictionaryLearning(4, batch_size=40, missing="nan", random_state=0).partial_fit(toy)
-    check_state(model._config(), model._state, 60, toy.dtype)
-    model._state.witness_weights[0, 0] = -1
-    with pytest.raises(ValueError, match="impossible"):
         check_state(model._config(), model._state, 60, toy.dtype)

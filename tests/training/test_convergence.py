@@ -38,7 +38,7 @@ class FakeSolver:
 
     def __init__(self, can_climb=0):
         self.state = SimpleNamespace(
-            n_samples_seen=0, phase=Phase.ONLINE, n_lowered=0, forget_witnesses=lambda: None
+            n_samples_seen=0, phase=Phase.ONLINE, n_lowered=0, forget_moves=lambda: None
         )
         self.can_climb, self.objectives = can_climb, []
 

@@ -1,13 +1,12 @@
 """How fast the past fades: the weight of a minibatch in the average that is the surrogate."""
 
 import math
-from enum import IntEnum
 from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
-from somf.algorithm.state import State
+from somf.algorithm.state import FIRST_GROWTH, State
 
 CHUNK = 2**12
 """Samples whose weights are computed at once."""
@@ -97,52 +96,21 @@ SHARE_OF_EPOCH = 0.5
 """Share of an epoch that is remembered at most: by then the code of a sample is about to be new."""
 
 LEAST_EXPONENT = 0.75
-"""N is at least the number of samples seen to this power, the least of the paper's v.
+"""N is at least the number of samples seen to this power, the least of the paper's v."""
 
-Where noise alone moves the atoms, less memory makes them move more, and staleness would ask for
-less and less.
-"""
-
-N_WITNESSES = 32
-"""Samples of a minibatch by which the staleness is measured."""
-
-
-class Pace(IntEnum):
-    """How the number of samples that are remembered grows with the number that were seen.
-
-    Attributes
-    ----------
-    FIRST
-        Before anything is known of the data.
-    SLOW
-        While stale codes are the larger fault of the surrogate.
-    FAST
-        While its noise is.
-    """
-
-    FIRST = 0
-    SLOW = 1
-    FAST = 2
-
-    @property
-    def exponent(self) -> float:
-        """N grows like the number of samples seen to this power."""
-        return _EXPONENTS[self]
-
-
-_EXPONENTS = {Pace.FIRST: 0.82, Pace.SLOW: 0.4, Pace.FAST: 0.97}
+MOST_EXPONENT = 0.97
+"""N is at most the number of samples seen to this power."""
 
 
 class Adaptive:
     """An average over about N samples, where N grows as the data asks for it.
 
-    The weight of a sample is 1/N, and `somf.algorithm.staleness` decides on the pace at which N
-    grows.
+    The weight of a sample is 1/N, and `somf.algorithm.drift` decides how N grows.
 
     Parameters
     ----------
     state : State
-        Has N and the pace.
+        Has N, and the power of the number of samples like which it grows.
 
     Attributes
     ----------
@@ -168,20 +136,24 @@ class Adaptive:
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Let N grow by a minibatch."""
         if n_samples_seen == 0:
-            N = float(batch_size) ** Pace(self.state.pace).exponent
+            N = float(batch_size) ** self.state.growth
         else:
             N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
         self.state.n_remembered = min(N, self.most)
 
     def forget_most(self) -> None:
-        """Remember as little as may be."""
-        least = float(self.state.n_samples_seen) ** LEAST_EXPONENT
+        """Remember as little as may be, and go on as if nothing were known of the data."""
+        least: float = float(self.state.n_samples_seen) ** LEAST_EXPONENT
         self.state.n_remembered = min(self.state.n_remembered, least)
+        self.state.growth = FIRST_GROWTH
 
     def _remembered(self, n_samples_seen: int) -> float:
         return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE
 
     def _grown(self, N: float, n_samples_seen: int, batch_size: int) -> float:
-        growth: float = (1.0 + batch_size / n_samples_seen) ** Pace(self.state.pace).exponent
-        least: float = float(n_samples_seen + batch_size) ** LEAST_EXPONENT
-        return min(max(N * growth, least), self.most)
+        seen = float(n_samples_seen + batch_size)
+        change = self.state.growth * math.log(seen / n_samples_seen)
+        least: float = seen**LEAST_EXPONENT
+        most: float = min(seen**MOST_EXPONENT, self.most)
+        # A file may ask for more growth than there can be.
+        return min(max(N * math.exp(min(change, 100.0)), least), most)

@@ -9,7 +9,8 @@ import numpy as np
 
 from somf.algorithm.config import AUTO, Config
 from somf.algorithm.dictionary import Dictionary
-from somf.algorithm.forgetting import Adaptive, Forgetting, Pace, PowerLaw
+from somf.algorithm.drift import Drift
+from somf.algorithm.forgetting import Adaptive, Forgetting, PowerLaw
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
 from somf.algorithm.objectives import Objectives
@@ -37,8 +38,7 @@ from somf.algorithm.schedule import (
     next_rung,
     tolerance,
 )
-from somf.algorithm.staleness import Staleness
-from somf.algorithm.state import State
+from somf.algorithm.state import FIRST_GROWTH, State
 from somf.algorithm.surrogate import (
     Coded,
     IncrementalSurrogate,
@@ -70,8 +70,8 @@ class Solver:
     Attributes
     ----------
     forgetting : Forgetting
-    staleness : Staleness or None
-        What sets the pace of forgetting; None where the learning rate is a number.
+    drift : Drift or None
+        What decides how much is remembered; None where the learning rate is a number.
     """
 
     def __init__(
@@ -81,14 +81,13 @@ class Solver:
         self.communicator = Alone() if communicator is None else communicator
         self.kernels = kernels_for(config.device)
         self.forgetting: Forgetting = PowerLaw(config.exponent)
-        self.staleness: Staleness | None = None
+        self.drift: Drift | None = None
         if config.has_auto_weights:
             self.forgetting = adaptive = Adaptive(state)
-            parts = config, state, self.kernels, self.communicator, adaptive
-            self.staleness = Staleness(*parts)
+            self.drift = Drift(state, adaptive, self.communicator)
         else:
-            state.forget_witnesses()
-            state.n_remembered, state.pace = 0.0, Pace.FIRST
+            state.forget_moves()
+            state.n_remembered, state.growth = 0.0, FIRST_GROWTH
         self.objectives = Objectives(state, self.kernels)
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None
@@ -202,8 +201,8 @@ class Solver:
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
-        if learns and self.staleness is not None:
-            self.staleness.follow(X, self.regression, b)
+        if learns and self.drift is not None:
+            self.drift.follow(b, reduction)
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
         """Move codes to the solution of their problem; return its objective."""

@@ -13,8 +13,8 @@ from somf.kernels import Kernels
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
-WITNESSES = ("witnesses", "witness_weights", "witness_codes")
-"""Arrays of `State` with a row for every witness."""
+MOVES = ("rows_before", "last_move")
+"""Arrays of `State` that tell how atoms move."""
 
 ON_DEVICE = (
     "D",
@@ -27,7 +27,6 @@ ON_DEVICE = (
     "aged_grams",
     "last_used",
     "n_users",
-    *WITNESSES,
 )
 """Arrays of `State` that are on the device."""
 
@@ -40,14 +39,19 @@ COUNTERS = (
     "base_weight",
     "phase",
     "n_lowered",
-    "pace",
-    "compared_at",
+    "window_start",
     "is_settled",
 )
 """Whole numbers of `State`."""
 
-REMEMBERED = "n_remembered"
-"""The number of `State` that is not whole."""
+FRACTIONS = ("n_remembered", "growth")
+"""Numbers of `State` that are not whole."""
+
+FIRST_GROWTH = 0.82
+"""`State.growth` before anything is known of the data."""
+
+DISCARDED = ("witnesses", "witness_weights", "witness_codes", "pace", "compared_at")
+"""What files of earlier versions have, and a state has no longer."""
 
 
 @dataclass
@@ -98,19 +102,17 @@ class State:
         Passes over all samples, in a row, that have lowered the objective.
     n_remembered : float
         Samples that the average of ``learning_rate="auto"`` remembers, N; zero if that is unknown.
-    pace : int
-        How N grows (see `somf.algorithm.forgetting.Pace`).
-    compared_at : int
-        How many samples had been seen when `witnesses` were taken.
+    growth : float
+        N grows like the number of samples seen to this power.
+    window_start : int
+        How many samples had been seen when `rows_before` was taken; zero if there is none.
     is_settled : int
         1 once it is clear that the fit does not go down the ladder again, else 0.
-    witnesses : ndarray of shape (m, p)
-        Samples of some time ago, which tell how stale the surrogate is (see
-        `somf.algorithm.staleness`); (0, 0) where there are none.
-    witness_weights : ndarray of shape (m, p)
-        The weights of their entries, where entries have weights; else (0, 0).
-    witness_codes : ndarray of shape (m, k)
-        Their codes at that time; likewise.
+    rows_before : ndarray of shape (m, k)
+        Some rows of D of some time ago, on the host (see `somf.algorithm.drift`); (0, 0) where
+        there are none.
+    last_move : ndarray of shape (m, k)
+        How they had changed before; likewise.
     D_before : ndarray of shape (p, k)
         During a pass the atoms before they were extrapolated, between passes those before the last
         one, on the host; (0, 0) where there are none.
@@ -139,16 +141,15 @@ class State:
     phase: int = Phase.ONLINE
     n_lowered: int = 0
     n_remembered: float = 0.0
-    pace: int = 0
-    compared_at: int = 0
+    growth: float = FIRST_GROWTH
+    window_start: int = 0
     is_settled: int = 0
-    witnesses: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    witness_weights: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    witness_codes: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    rows_before: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    last_move: Array = field(default_factory=lambda: np.zeros((0, 0)))
     D_before: Array = field(default_factory=lambda: np.zeros((0, 0)))
 
     def __post_init__(self) -> None:
-        for name in (*WITNESSES, "D_before"):
+        for name in (*MOVES, "D_before"):
             if not len(getattr(self, name)):
                 setattr(self, name, np.zeros((0, 0), self.dtype))
 
@@ -208,10 +209,10 @@ class State:
         self.n_users[:] = 0
         self.memory = None
 
-    def forget_witnesses(self) -> None:
-        """Forget the samples of some time ago."""
-        self.compared_at = 0
-        for name in WITNESSES:
+    def forget_moves(self) -> None:
+        """Forget how atoms have moved: the next move has another reason."""
+        self.window_start = 0
+        for name in MOVES:
             setattr(self, name, getattr(self, name)[:0, :0])
 
     def divide_blocks(self, n_blocks: int, kernels: Kernels) -> None:
@@ -237,7 +238,7 @@ class State:
 
     def arrays(self) -> dict[str, Array]:
         """Return all arrays, on the host, by name; those of samples begin with ``memory.``."""
-        names = (*ON_DEVICE, "patience", "offsets", "D_before")
+        names = (*ON_DEVICE, "patience", "offsets", "D_before", *MOVES)
         found = {name: to_host(getattr(self, name)) for name in names}
         if self.permutation is not None:
             found["permutation"] = self.permutation
@@ -248,19 +249,22 @@ class State:
     def counters(self) -> dict[str, float]:
         """Return all numbers by name."""
         counts = {name: int(getattr(self, name)) for name in COUNTERS}
-        return counts | {REMEMBERED: float(self.n_remembered)}
+        return counts | {name: float(getattr(self, name)) for name in FRACTIONS}
 
     @classmethod
     def restore(cls, arrays: dict[str, Array], counters: dict[str, float]) -> "State":
         """Return the state that `arrays` and `counters` were taken from."""
         kept = {n.removeprefix("memory."): a for n, a in arrays.items() if n.startswith("memory.")}
-        plain = {n: a for n, a in arrays.items() if not n.startswith("memory.")}
+        plain = {
+            n: a for n, a in arrays.items() if not n.startswith("memory.") and n not in DISCARDED
+        }
+        counters = {n: c for n, c in counters.items() if n not in DISCARDED}
         plain.setdefault("permutation", None)  # type: ignore[arg-type] # absent where it is None
         # Older versions knew no weights of entries.
         plain.setdefault("C_by_feature", np.zeros((0, 0), plain["D"].dtype))
         plain.setdefault("n_known", np.zeros(0, plain["D"].dtype))
         plain.setdefault("offsets", np.zeros(0, plain["D"].dtype))
-        for name in (*WITNESSES, "D_before"):
+        for name in (*MOVES, "D_before"):
             plain.setdefault(name, np.zeros((0, 0), plain["D"].dtype))
         if "rung" not in counters or "phase" not in counters:
             # Older versions had more rungs, or counted halvings of the reduction, or nothing.

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from somf.algorithm.config import Config
-from somf.algorithm.forgetting import N_WITNESSES, Pace
+from somf.algorithm.drift import followed_rows
 from somf.algorithm.masks import masks_for
 from somf.algorithm.phases import Phase
 from somf.algorithm.schedule import TOP
-from somf.algorithm.state import State
+from somf.algorithm.state import COUNTERS, State
 from somf.kernels.pairs import n_pairs
 from somf.typing import Array, Ints
 
@@ -43,7 +43,7 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     D = state.D
     if D.shape != (n_features, config.n_components) or D.dtype != dtype:
         raise ValueError(f"its dictionary is {D.dtype} of shape {D.shape}")
-    if not all(0 <= counter <= MOST_COUNTED for counter in state.counters().values()):
+    if not all(0 <= getattr(state, name) <= MOST_COUNTED for name in COUNTERS):
         raise ValueError("its counters are negative or too large")
     if not _may_remember(state):
         raise ValueError("its record of what it remembers is impossible")
@@ -73,7 +73,7 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
     (p, k), R = state.D.shape, n_blocks
     has_weights, has_counts = config.has_weights, config.atom_alpha > 0
     n = 0 if state.memory is None else len(state.memory.ids)
-    m = min(len(state.witnesses), N_WITNESSES) if config.has_auto_weights else 0
+    followed = len(followed_rows(p, k)), k
     shapes = {
         "D": (p, k),
         "B": (p, k),
@@ -82,9 +82,8 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
         "n_known": (p,) if has_counts else (0,),
         "offsets": (p,) if state.offsets.size else (0,),
         "D_before": (p, k) if state.phase and state.D_before.size else (0, 0),
-        "witnesses": (m, p) if m else (0, 0),
-        "witness_weights": (m, p) if m and has_weights else (0, 0),
-        "witness_codes": (m, k) if m else (0, 0),
+        "rows_before": followed if state.window_start else (0, 0),
+        "last_move": followed if state.window_start and state.last_move.size else (0, 0),
         "norms": (R, k),
         "grams": (R, k, k),
         "aged_grams": (R, k, k),
@@ -114,16 +113,10 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
 
 
 def _may_remember(state: State) -> bool:
-    """Return whether an average over a stream can remember so much, with such witnesses."""
-    has_witnesses, n_seen = len(state.witnesses) > 0, state.n_samples_seen
-    is_known = state.pace in tuple(Pace) and state.n_remembered <= max(n_seen, 1)
-    are_weights = bool((state.witness_weights >= 0).all())
-    return (
-        is_known
-        and are_weights
-        and state.compared_at <= n_seen
-        and (state.compared_at > 0) == has_witnesses
-    )
+    """Return whether an average over a stream can remember so much, and grow so."""
+    is_known = 0 <= state.n_remembered <= max(state.n_samples_seen, 1)
+    may_grow = abs(state.growth) <= MOST_COUNTED
+    return is_known and may_grow and state.window_start <= state.n_samples_seen
 
 
 def _is_permutation_of_blocks(permutation: Array | None, features: list[Ints] | None) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from somf.algorithm.state import REMEMBERED, State
+from somf.algorithm.state import FRACTIONS, State
 from somf.algorithm.state_check import MOST_COUNTED
 from somf.data.channels import Channels
 from somf.data.images.no_data import MISSING
@@ -267,7 +267,7 @@ def _state(tensors: dict[str, Array], counters: dict[str, Any]) -> State:
     ):
         raise ValueError("the permutation of its state is not a permutation of its features")
     numbers: dict[str, float] = {
-        name: _number(value) if name == REMEMBERED else _count(value)
+        name: _number(value) if name in FRACTIONS else _count(value)
         for name, value in counters.items()
     }
     return State.restore(arrays, numbers)

@@ -168,7 +168,7 @@ class Convergence:
         """Look at everything from now on, and let the next minibatch begin a pass."""
         while solver.climb(self.batch_size):
             pass
-        solver.state.forget_witnesses()
+        solver.state.forget_moves()
         solver.state.phase, self.n_stalled = Phase.BETWEEN, 0
         logger.info("from now on atoms change once in an epoch, by the codes of all samples")
 

@@ -1,0 +1,150 @@
+"""Whether atoms drift or jitter: how much of the past is worth remembering.
+
+The surrogate is an average over the last N samples, roughly. It has two faults. Its codes are those
+of atoms of some time ago, so that atoms lag behind where they should be: they *drift*. And it has
+seen N samples only, so that atoms follow their noise: they *jitter*. The way atoms move tells
+the two apart. A drift goes on in the same direction. A jitter turns back, since an average forgets
+the noise that it has followed.
+
+So the moves of atoms over two windows of N samples are compared, one after the other. The cosine
+between the two, as a mean over the atoms, says whether N should grow or fall. For an average of
+independent numbers it is −½ (1 − 1/e) = −0.32, and for a drift without noise it is 1. This costs
+next to nothing, since some rows of the atoms are enough.
+"""
+
+import math
+
+import numpy as np
+
+from somf.algorithm.forgetting import Adaptive
+from somf.algorithm.state import State
+from somf.distributed import Communicator
+from somf.kernels.host import to_host
+from somf.typing import Array, Ints
+
+ENTRIES = 2**16
+"""Entries of the atoms that are compared, at most."""
+
+JITTER = -0.11
+"""The cosine at which N is right, on all data on which it was measured (see docs/defaults.md)."""
+
+RISE = 0.7
+"""An N that is right grows like the number of samples seen to this power."""
+
+GAIN = 2.0
+"""By how much ln N changes over a window, for a cosine that differs by one from the right one."""
+
+MOST_FALL = math.log(2.0)
+"""By how much ln N falls over a window, at most."""
+
+ABRUPT = 4.0
+"""A move so many times as long as the one before means that samples of another kind have come.
+Without such a change it was 2.6 times as long at most, on data with heavy tails."""
+
+LOOKS = 8
+"""How often a fit looks for such a change in a window, roughly."""
+
+
+class Drift:
+    """Compares the moves of atoms whenever the samples of the surrogate have been replaced.
+
+    Parameters
+    ----------
+    state : State
+        Has N, how it grows, and the last move of the atoms.
+    forgetting : Adaptive
+    communicator : Communicator
+    """
+
+    def __init__(self, state: State, forgetting: Adaptive, communicator: Communicator) -> None:
+        self.state, self.forgetting, self.communicator = state, forgetting, communicator
+        self.rows = followed_rows(*state.D.shape)
+
+    def follow(self, batch_size: int, reduction: float) -> None:
+        """Compare the latest two moves and let N grow accordingly, if a window is over.
+
+        Parameters
+        ----------
+        batch_size : int
+            The samples of the latest minibatch, on all ranks.
+        reduction : float
+            So many minibatches move all rows of the atoms once.
+        """
+        state = self.state
+        if not state.window_start:
+            self._begin_window(self._rows())
+            return
+        length = state.n_samples_seen - state.window_start
+        is_over = length >= max(state.n_remembered, math.ceil(reduction) * batch_size)
+        if not is_over and not self._is_look(batch_size):
+            return
+        rows = self._rows()
+        move = rows - state.rows_before
+        if state.last_move.size:
+            found = mean_cosine(state.last_move, move), _lengthened(state.last_move, move)
+            # All ranks have found the same, up to rounding.
+            cosine, ratio = (x / self.communicator.size for x in self.communicator.total(*found))
+            if ratio > ABRUPT:
+                self.forgetting.forget_most()
+                state.forget_moves()
+                self._begin_window(rows)
+                return
+            if is_over:
+                self._set_growth(cosine, length)
+        if is_over:
+            state.last_move = move
+            self._begin_window(rows)
+
+    def _begin_window(self, rows: Array) -> None:
+        self.state.window_start, self.state.rows_before = self.state.n_samples_seen, rows
+
+    def _is_look(self, batch_size: int) -> bool:
+        """Return whether to look for an abrupt change: at multiples of a share of N."""
+        every = 1 << int(math.log2(max(self.state.n_remembered / LOOKS, 1.0)))
+        n_seen = self.state.n_samples_seen
+        return n_seen // every > (n_seen - batch_size) // every
+
+    def _rows(self) -> Array:
+        D = self.state.D
+        return np.array(to_host(D if len(self.rows) == len(D) else D[self.rows]))
+
+    def _set_growth(self, cosine: float, length: int) -> None:
+        """Let ln N change, over a window as long as the last one, by what the cosine asks for."""
+        if math.isnan(cosine):  # the atoms rest
+            return
+        span = math.log1p(length / self.state.n_samples_seen)
+        change = RISE * span + GAIN * (JITTER - cosine)
+        self.state.growth = max(change, -MOST_FALL) / span
+
+
+def followed_rows(n_features: int, n_components: int) -> Ints:
+    """Return the rows of the atoms that are compared, evenly spaced."""
+    n_rows = min(n_features, max(1, ENTRIES // n_components))
+    return np.linspace(0, n_features - 1, n_rows).astype(np.int64)
+
+
+def mean_cosine(before: Array, after: Array) -> float:
+    """Return the mean over atoms of the cosine between two of their moves.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (m, k)
+        How some rows of the atoms have changed, twice.
+
+    Returns
+    -------
+    cosine : float
+        Of the atoms that have moved both times; NaN if there are none.
+    """
+    moves = before.astype(np.float64), after.astype(np.float64)
+    lengths = np.linalg.norm(moves[0], axis=0) * np.linalg.norm(moves[1], axis=0)
+    has_moved = lengths > 0
+    if not has_moved.any():
+        return math.nan
+    return float(((moves[0] * moves[1]).sum(axis=0)[has_moved] / lengths[has_moved]).mean())
+
+
+def _lengthened(before: Array, after: Array) -> float:
+    """Return how many times as long as the first of two moves the second one is."""
+    first, second = (float(np.linalg.norm(move.astype(np.float64))) for move in (before, after))
+    return second / first if first > 0 else 0.0

@@ -1,0 +1,194 @@
+"""How the moves of atoms tell how much of the past is worth remembering."""
+
+import math
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from somf import DictionaryLearning, load
+from somf.algorithm.drift import (
+    ABRUPT,
+    ENTRIES,
+    GAIN,
+    JITTER,
+    MOST_FALL,
+    RISE,
+    Drift,
+    followed_rows,
+    mean_cosine,
+)
+from somf.algorithm.forgetting import LEAST_EXPONENT, Adaptive
+from somf.algorithm.solver import Solver
+from somf.algorithm.state import State
+from somf.data import as_source
+from somf.distributed import Alone
+from somf.training.samples import Samples
+from somf.training.start import start
+from tests.helpers.problems import planted
+
+
+@pytest.fixture
+def data():
+    return planted(400, 60, 5)[0]
+
+
+def moving(D, n_remembered=0.0):
+    """Return a state of which nothing but the atoms is known."""
+    empty = np.zeros((0, 0))
+    state = SimpleNamespace(
+        D=D,
+        n_samples_seen=0,
+        n_remembered=n_remembered,
+        growth=0.82,
+        window_start=0,
+        rows_before=empty,
+        last_move=empty,
+    )
+    state.forget_moves = partial(State.forget_moves, state)
+    return state
+
+
+def cosines(moves, n_remembered):
+    """Return the cosines that are found while atoms move, one minibatch of one sample each."""
+    state, found = moving(np.zeros((40, 50)), n_remembered), []
+    drift = Drift(state, Adaptive(state), Alone())
+    drift._set_growth = lambda cosine, _: found.append(cosine)
+    for D in moves:
+        state.D, state.n_samples_seen = D, state.n_samples_seen + 1
+        drift.follow(1, 1.0)
+    return found
+
+
+def test_atoms_that_follow_an_average_of_noise_turn_back_by_a_third():
+    rng, N, D, path = np.random.default_rng(0), 20, np.zeros((40, 50)), []
+    for _ in range(4000):
+        D = (1 - 1 / N) * D + rng.standard_normal(D.shape) / N
+        path.append(D)
+    found = cosines(path[10 * N :], float(N))
+    assert np.mean(found) == pytest.approx(-0.5 * (1 - math.exp(-1)), abs=0.01)
+
+
+def test_atoms_that_drift_go_on():
+    direction = np.random.default_rng(0).standard_normal((40, 50))
+    assert cosines([t * direction for t in range(100)], 10.0) == pytest.approx([1.0] * 8)
+
+
+def test_the_cosine_is_a_mean_over_the_atoms_that_have_moved():
+    rng = np.random.default_rng(0)
+    before, after = rng.standard_normal((2, 6, 4))
+    before[:, 1] = 0
+    pairs = [(before[:, j], after[:, j]) for j in (0, 2, 3)]
+    expected = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in pairs]
+    assert mean_cosine(before, after) == pytest.approx(np.mean(expected))
+    tiny = 1e-30 * before.astype(np.float32)
+    assert mean_cosine(tiny, after) == pytest.approx(np.mean(expected), abs=1e-6)
+
+
+def test_atoms_that_rest_tell_nothing():
+    state = moving(np.ones((6, 4)))
+    drift = Drift(state, Adaptive(state), Alone())
+    for _ in range(5):
+        state.n_samples_seen += 10
+        drift.follow(10, 1.0)
+    assert state.growth == 0.82
+    assert math.isnan(mean_cosine(np.zeros((6, 4)), np.ones((6, 4))))
+
+
+@pytest.mark.parametrize("cosine", [-0.5, JITTER, 0.1, 0.9])
+def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine):
+    state = moving(np.ones((6, 4)), 100.0)
+    state.n_samples_seen = 1000
+    Drift(state, Adaptive(state), Alone())._set_growth(cosine, 100)
+    over_a_window = state.growth * math.log(1100 / 1000)
+    expected = RISE * math.log(1.1) + GAIN * (JITTER - cosine)
+    assert over_a_window == pytest.approx(max(expected, -MOST_FALL))
+
+
+@pytest.mark.parametrize("shape", [(7, 3), (ENTRIES, 3), (1, 2 * ENTRIES)])
+def test_few_rows_of_large_atoms_are_followed(shape):
+    rows = followed_rows(*shape)
+    assert len(set(rows)) == len(rows) == max(1, min(shape[0], ENTRIES // shape[1]))
+    assert rows[0] == 0
+    assert rows[-1] == (shape[0] - 1 if len(rows) > 1 else 0)
+
+
+def test_a_window_is_as_long_as_the_memory_and_a_cycle_of_masks(data):
+    config = DictionaryLearning(
+        5, alpha=0.1, batch_size=20, reduction=4, learning_rate="auto"
+    )._config()
+    state = start(config, as_source(data), Samples.alone(400), 0, is_finite=True)
+    solver, starts = Solver(config, state), [0]
+    for i in range(100):
+        rows = data[20 * (i % 20) : 20 * (i % 20) + 20, state.permutation]
+        remembered = state.n_remembered
+        solver.step(np.ascontiguousarray(rows))
+        if state.window_start != starts[-1]:
+            starts.append(state.window_start)
+            length, remembered = starts[-1] - starts[-2], min(remembered, state.n_remembered)
+            assert len(starts) == 2 or length >= max(remembered, 4 * 20)
+    assert len(starts) > 5
+
+
+def test_after_a_change_of_the_stream_most_is_forgotten(data):
+    other = planted(400, 60, 5, seed=1)[0]
+    model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0)
+    for _ in range(10):
+        model.partial_fit(data)
+    before, n_after = model._state.n_remembered, 0
+    while model._state.n_remembered >= before:
+        n_after, latest = n_after + 400, model._state.n_remembered
+        model.partial_fit(other)
+    n_seen = model._state.n_samples_seen
+    assert model._state.n_remembered < 1.1 * n_seen**LEAST_EXPONENT
+    assert n_after < latest  # before all that was remembered has been replaced
+
+
+@pytest.mark.parametrize("factor", [0.9 * ABRUPT, 1.1 * ABRUPT])
+def test_only_a_move_of_many_times_the_last_one_is_abrupt(factor):
+    state = moving(np.zeros((6, 4)), 50_000.0)
+    state.n_samples_seen = 100_000
+    drift = Drift(state, Adaptive(state), Alone())
+    for length in (0.0, 1.0, 1.0 + factor):
+        state.D = np.full((6, 4), length)
+        drift.follow(50_000, 1.0)
+        state.n_samples_seen += 50_000
+    is_abrupt = factor > ABRUPT
+    assert (state.last_move.size == 0) == is_abrupt
+    assert (state.n_remembered < 50_000) == is_abrupt
+
+
+def test_a_stream_goes_on_from_a_file_as_it_would_have(data, tmp_path):
+    params = {"alpha": 0.1, "batch_size": 20, "random_state": 0}
+    model = DictionaryLearning(5, **params).partial_fit(data[:200])
+    model.save(tmp_path / "m", state=True)
+    again = load(tmp_path / "m")
+    assert again._state.window_start > 0
+    for one in (model, again):
+        one.partial_fit(data[200:])
+    assert model._state.n_remembered == again._state.n_remembered
+    np.testing.assert_array_equal(model.components_, again.components_)
+
+
+@pytest.mark.parametrize("n_epochs", [1, 8])
+def test_after_a_fit_no_moves_are_kept(data, n_epochs):
+    model = DictionaryLearning(5, n_epochs=n_epochs, tol=0, random_state=0).fit(data)
+    assert model._state.rows_before.size == model._state.last_move.size == 0
+    assert model._state.window_start == 0
+
+
+def test_a_stream_may_go_on_with_weights_of_the_paper(data, tmp_path):
+    model = DictionaryLearning(5, batch_size=20, random_state=0).partial_fit(data)
+    assert model._state.last_move.size
+    model.set_params(learning_rate=0.9).partial_fit(data)
+    assert model._state.rows_before.size == 0
+    model.save(tmp_path / "m", state=True)
+    load(tmp_path / "m").set_params(learning_rate="auto").partial_fit(data)
+
+
+@pytest.mark.parametrize("params", [{"learning_rate": 0.9}, {"surrogate": "incremental"}])
+def test_no_moves_are_compared_where_the_weights_are_given(data, params):
+    state = DictionaryLearning(5, random_state=0, **params).partial_fit(data)._state
+    assert state.window_start == 0
+    assert state.n_remembered == 0
