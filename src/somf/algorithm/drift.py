@@ -22,16 +22,16 @@ from somf.distributed import Communicator
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
 
-ENTRIES = 2**16
+ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
-JITTER = -0.11
+JITTER = -0.12
 """The cosine at which N is right, on all data on which it was measured (see docs/defaults.md)."""
 
 RISE = 0.7
 """An N that is right grows like the number of samples seen to this power."""
 
-GAIN = 2.0
+GAIN = 1.5
 """By how much ln N changes over a window, for a cosine that differs by one from the right one."""
 
 MOST_FALL = math.log(2.0)
@@ -41,7 +41,7 @@ ABRUPT = 4.0
 """A move so many times as long as the one before means that samples of another kind have come.
 Without such a change it was 2.6 times as long at most, on data with heavy tails."""
 
-LOOKS = 8
+LOOKS = 4
 """How often a fit looks for such a change in a window, roughly."""
 
 
@@ -81,25 +81,31 @@ class Drift:
         rows = self._rows()
         move = rows - state.rows_before
         if state.last_move.size:
-            found = mean_cosine(state.last_move, move), _lengthened(state.last_move, move)
-            # All ranks have found the same, up to rounding.
-            cosine, ratio = (x / self.communicator.size for x in self.communicator.total(*found))
-            if ratio > ABRUPT:
+            if self._agreed(lengthening(state.last_move, move)) > ABRUPT:
                 self.forgetting.forget_most()
                 state.forget_moves()
                 self._begin_window(rows)
                 return
             if is_over:
-                self._set_growth(cosine, length)
+                self._set_growth(self._agreed(mean_cosine(state.last_move, move)), length)
         if is_over:
             state.last_move = move
             self._begin_window(rows)
+
+    def _agreed(self, number: float) -> float:
+        """Return what all ranks have found, each up to rounding."""
+        return self.communicator.total(number)[0] / self.communicator.size
 
     def _begin_window(self, rows: Array) -> None:
         self.state.window_start, self.state.rows_before = self.state.n_samples_seen, rows
 
     def _is_look(self, batch_size: int) -> bool:
-        """Return whether to look for an abrupt change: at multiples of a share of N."""
+        """Return whether to look for an abrupt change: at multiples of a share of N.
+
+        Only a stream can change. The samples of an epoch come in random order.
+        """
+        if math.isfinite(self.forgetting.most):
+            return False
         every = 1 << int(math.log2(max(self.state.n_remembered / LOOKS, 1.0)))
         n_seen = self.state.n_samples_seen
         return n_seen // every > (n_seen - batch_size) // every
@@ -113,7 +119,8 @@ class Drift:
         if math.isnan(cosine):  # the atoms rest
             return
         span = math.log1p(length / self.state.n_samples_seen)
-        change = RISE * span + GAIN * (JITTER - cosine)
+        share = self.state.n_remembered / self.forgetting.most
+        change = RISE * span + GAIN * ((1 + share) * JITTER - cosine)
         self.state.growth = max(change, -MOST_FALL) / span
 
 
@@ -136,15 +143,20 @@ def mean_cosine(before: Array, after: Array) -> float:
     cosine : float
         Of the atoms that have moved both times; NaN if there are none.
     """
-    moves = before.astype(np.float64), after.astype(np.float64)
-    lengths = np.linalg.norm(moves[0], axis=0) * np.linalg.norm(moves[1], axis=0)
+    lengths = np.sqrt(_dots(before, before) * _dots(after, after))
     has_moved = lengths > 0
     if not has_moved.any():
         return math.nan
-    return float(((moves[0] * moves[1]).sum(axis=0)[has_moved] / lengths[has_moved]).mean())
+    return float((_dots(before, after)[has_moved] / lengths[has_moved]).mean())
 
 
-def _lengthened(before: Array, after: Array) -> float:
+def lengthening(before: Array, after: Array) -> float:
     """Return how many times as long as the first of two moves the second one is."""
-    first, second = (float(np.linalg.norm(move.astype(np.float64))) for move in (before, after))
-    return second / first if first > 0 else 0.0
+    first, second = float(_dots(before, before).sum()), float(_dots(after, after).sum())
+    return math.sqrt(second / first) if first > 0 else 0.0
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """Return the products of the columns of two arrays."""
+    products: Array = np.einsum("ij,ij->j", a, b)
+    return products

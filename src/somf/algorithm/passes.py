@@ -41,7 +41,7 @@ def momentum(n_lowered: int) -> float:
     n_lowered : int
         Passes in a row that have lowered the objective.
     """
-    return max(n_lowered - 1, 0) / (n_lowered + 2)
+    return (n_lowered + 8) / (n_lowered + 10) if n_lowered > 0 else 0.0
 
 
 def begin_pass(solver: Solver, ids: Ints, n_elsewhere: int) -> None:

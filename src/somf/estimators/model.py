@@ -77,7 +77,7 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_epochs: int = 100,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         patience: int = 3,
         init: InitialAtoms | Array = "samples",
         missing: MissingEntries = "error",

@@ -69,7 +69,7 @@ def nmf(
     init: InitialAtoms | Array = "auto",
     batch_size: int | Literal["auto"] = "auto",
     n_epochs: int = 100,
-    tol: float = 2e-4,
+    tol: float = 1e-4,
     patience: int = 3,
     dtype: Literal["float32", "float64"] = "float32",
     device: Device = "cpu",

@@ -3,9 +3,11 @@
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
-passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
-these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
-the interval before, a fit looks at more features; if it looks at all of them already, it ends.
+an interval is an epoch. After a few of them, of which the last one explores (see
+`somf.algorithm.phases`), there are passes over all samples (see `somf.algorithm.passes`), and the
+fit ends when these hardly change the objective. Otherwise, when the mean over an interval is hardly
+below that of the interval before, a fit looks at more features; if it looks at all of them already,
+it ends.
 """
 
 import logging
@@ -21,7 +23,7 @@ from somf.training.config import TrainingConfig
 logger = logging.getLogger("somf")
 
 LONGEST_EPOCH = 2**18
-"""Samples up to which an interval is an epoch."""
+"""Samples up to which an interval is an epoch, where there are no passes."""
 
 INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
@@ -29,8 +31,11 @@ INTERVAL = 2**17
 MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
-ONLINE_EPOCHS = 3
-"""Epochs after which passes over all samples begin, at the latest."""
+ONLINE_EPOCHS = 2
+"""Epochs after which the fit explores, at the latest."""
+
+ONLINE_SAMPLES = 2**17
+"""Samples after which it does so at the end of an epoch, if these are fewer."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -59,14 +64,14 @@ class Convergence:
     def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
         self.mean_weight = mean_weight
         self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
-        self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
+        self.may_gather = config.may_gather and n_samples * config.n_components <= MOST_CODES
+        is_epoch = self.may_gather or n_samples <= LONGEST_EPOCH
+        self.interval = n_samples if is_epoch else INTERVAL
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
         self.recent: list[float] = []  # the objectives of the last passes
-        is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
-        self.may_gather = config.may_gather and is_small
 
     @property
     def is_over(self) -> bool:
@@ -145,10 +150,13 @@ class Convergence:
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         improvement = (before - mean) / abs(before) if before else 0.0
         is_plateau = before is not None and improvement < PLATEAU
+        has_seen_enough = n_samples_seen >= min(ONLINE_EPOCHS * self.interval, ONLINE_SAMPLES)
         if solver.state.phase == Phase.PASS:
             self._conclude_pass(solver, mean)
-        elif self.may_gather and (is_plateau or n_samples_seen >= ONLINE_EPOCHS * self.interval):
+        elif solver.state.phase == Phase.EXPLORING:
             self._begin_passes(solver)
+        elif self.may_gather and (is_plateau or has_seen_enough):
+            solver.state.phase = Phase.EXPLORING
         elif is_plateau and solver.climb(self.batch_size):
             solver.state.is_settled = 1
             self.before = None  # another part of the features, which cannot be compared

@@ -165,7 +165,7 @@ class BrainFactorization(BaseEstimator):
         learning_rate: float | Literal["auto"] = "auto",
         batch_size: int | Literal["auto"] = "auto",
         n_epochs: int = 100,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         device: Device = "cpu",
         n_threads: int | None = None,
         callbacks: Iterable[Callback] | Callback = (),
