@@ -172,13 +172,13 @@ def test_two_copies_of_a_sample_and_one_of_weight_two_have_the_same_passes():
     np.testing.assert_allclose(one.state.D, two.state.D, atol=1e-10)
 
 
-def test_atoms_are_extrapolated_from_the_second_change_on_and_restored_if_that_was_too_far():
+def test_atoms_are_extrapolated_from_the_second_pass_on_and_restored_if_that_was_too_far():
     X = planted(60, 12, 4, noise=0.3)[0]
     solver, plain = solver_for_passes(X), []
     for i in range(3):
         do_pass(solver, X)
         is_extrapolated = (solver.state.D_before != solver.state.D).any()
-        assert is_extrapolated == (i == 2)
+        assert is_extrapolated == (i >= 1)
         end_pass(solver, has_lowered=True)
         plain.append(solver.state.D.copy())
     do_pass(solver, X)

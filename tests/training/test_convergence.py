@@ -19,6 +19,7 @@ from somf.training.convergence import (
     LEAST_COMPARED,
     LONGEST_EPOCH,
     MOST_CODES,
+    ONLINE_SAMPLES,
     Convergence,
 )
 from tests.helpers.fits import (
@@ -78,8 +79,11 @@ def watch(means, n_samples=1000, solver=None, **params):
 
 
 def test_an_interval_is_an_epoch_unless_that_is_long():
-    assert watch([], n_samples=1000)[0].interval == 1000
-    assert watch([], n_samples=LONGEST_EPOCH + 1)[0].interval == INTERVAL
+    n = LONGEST_EPOCH + 1
+    assert watch([], n_samples=1000, **STREAM)[0].interval == 1000
+    assert watch([], n_samples=n, **STREAM)[0].interval == INTERVAL
+    assert watch([], n_samples=n)[0].interval == n  # passes are epochs
+    assert watch([], n_samples=n, n_components=MOST_CODES // n + 1)[0].interval == INTERVAL
 
 
 def test_a_fit_ends_when_nothing_improves_for_as_long_as_its_patience():
@@ -107,11 +111,19 @@ def phases(means, **params):
     return watch(means, **params)[1].state.phase
 
 
-def test_passes_begin_after_three_epochs_or_at_a_plateau_and_then_all_features_are_in_use():
+def test_passes_begin_after_three_epochs_or_at_a_plateau():
     assert phases([1.0, 0.9]) == Phase.ONLINE
     assert phases([1.0, 0.9, 0.8]) == Phase.BETWEEN
     assert phases([1.0, 1.0]) == Phase.BETWEEN
     assert phases([1.0, 0.9, 0.8, 0.7, 0.6, 0.5]) == Phase.BETWEEN
+
+
+def test_passes_begin_after_fewer_epochs_that_are_long():
+    assert phases([1.0], n_samples=ONLINE_SAMPLES - 1) == Phase.ONLINE
+    assert phases([1.0], n_samples=ONLINE_SAMPLES) == Phase.BETWEEN
+
+
+def test_passes_look_at_all_features():
     solver = FakeSolver(can_climb=2)
     watch([1.0, 0.9, 0.8], solver=solver)
     assert solver.can_climb < 0
@@ -145,7 +157,6 @@ def test_a_pass_with_momentum_that_raises_the_objective_is_taken_back_and_not_co
         STREAM,
         {"reduction": 2},
         {"surrogate": "incremental"},
-        {"n_samples": LONGEST_EPOCH + 1, "n_components": 1},
         {"n_samples": LONGEST_EPOCH, "n_components": MOST_CODES // LONGEST_EPOCH + 1},
     ],
 )

@@ -25,7 +25,7 @@ from somf.typing import Array, Ints
 ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
-JITTER = -0.12
+JITTER = -0.15
 """The cosine at which N is right, on all data on which it was measured (see docs/defaults.md)."""
 
 RISE = 0.7

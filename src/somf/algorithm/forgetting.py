@@ -6,7 +6,6 @@ from typing import Protocol
 
 import numpy as np
 
-from somf.algorithm.phases import Phase
 from somf.algorithm.state import FIRST_GROWTH, State
 
 CHUNK = 2**12
@@ -102,9 +101,6 @@ LEAST_EXPONENT = 0.75
 MOST_EXPONENT = 0.97
 """N is at most the number of samples seen to this power."""
 
-EXPLORING_EXPONENT = 0.65
-"""The same in the phase in which noise is wanted."""
-
 
 class Adaptive:
     """An average over about N samples, where N grows as the data asks for it.
@@ -159,7 +155,5 @@ class Adaptive:
         change = self.state.growth * math.log(seen / n_samples_seen)
         least: float = seen**LEAST_EXPONENT
         most: float = min(seen**MOST_EXPONENT, self.most)
-        if self.state.phase == Phase.EXPLORING:
-            most = min(seen**EXPLORING_EXPONENT, self.most)
         # A file may ask for more growth than there can be.
         return min(max(N * math.exp(min(change, 100.0)), least), most)

@@ -2,8 +2,6 @@
 
 An average that forgets is noisy, and one that does not is out of date. Where the codes of all
 samples fit into memory, a fit can have neither fault in the end (see `somf.algorithm.passes`).
-Then noise does no harm before the end, and has a use: it moves atoms out of poor minima, which the
-passes do not leave again. So there is an epoch with less memory than is best, before they begin.
 """
 
 from enum import IntEnum
@@ -28,12 +26,9 @@ class Phase(IntEnum):
     BETWEEN
         The sum over all samples of the last pass, from which atoms have been found; or an average,
         before the first pass. The next minibatch begins a pass.
-    EXPLORING
-        An average over so few samples of the stream that its noise moves the atoms.
     """
 
     ONLINE = 0
     PASS = 1
     INCREMENTAL = 2
     BETWEEN = 3
-    EXPLORING = 4

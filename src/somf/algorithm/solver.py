@@ -201,7 +201,7 @@ class Solver:
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
         if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
-        if self.drift is not None and state.phase == Phase.ONLINE:
+        if learns and self.drift is not None:
             self.drift.follow(b, reduction)
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:

@@ -206,6 +206,8 @@ class State:
         for name in ("B", "C", "C_by_feature", "n_known"):
             average = getattr(self, name)
             average /= n_samples  # in place: it may be larger than memory
+        if self.n_remembered:
+            self.n_remembered = n_samples
         self.n_users[:] = 0
         self.memory = None
 

@@ -3,11 +3,10 @@
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
-an interval is an epoch. After a few of them, of which the last one explores (see
-`somf.algorithm.phases`), there are passes over all samples (see `somf.algorithm.passes`), and the
-fit ends when these hardly change the objective. Otherwise, when the mean over an interval is hardly
-below that of the interval before, a fit looks at more features; if it looks at all of them already,
-it ends.
+an interval is an epoch, a few of them are followed by passes over all samples (see
+`somf.algorithm.passes`), and the fit ends when these hardly change the objective. Otherwise, when
+the mean over an interval is hardly below that of the interval before, a fit looks at more features;
+if it looks at all of them already, it ends.
 """
 
 import logging
@@ -31,11 +30,11 @@ INTERVAL = 2**17
 MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
-ONLINE_EPOCHS = 2
-"""Epochs after which the fit explores, at the latest."""
+ONLINE_EPOCHS = 3
+"""Epochs after which passes over all samples begin, at the latest."""
 
-ONLINE_SAMPLES = 2**17
-"""Samples after which it does so at the end of an epoch, if these are fewer."""
+ONLINE_SAMPLES = 2**18
+"""Samples after which they begin at the end of an epoch, if these are fewer."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -153,10 +152,8 @@ class Convergence:
         has_seen_enough = n_samples_seen >= min(ONLINE_EPOCHS * self.interval, ONLINE_SAMPLES)
         if solver.state.phase == Phase.PASS:
             self._conclude_pass(solver, mean)
-        elif solver.state.phase == Phase.EXPLORING:
-            self._begin_passes(solver)
         elif self.may_gather and (is_plateau or has_seen_enough):
-            solver.state.phase = Phase.EXPLORING
+            self._begin_passes(solver)
         elif is_plateau and solver.climb(self.batch_size):
             solver.state.is_settled = 1
             self.before = None  # another part of the features, which cannot be compared
