@@ -3,7 +3,7 @@
     python -m benchmarks.forgetting [--seeds 3] [--data digits planted]
 
 A stream of samples, each seen once, with all features (`reduction=1`). The weight of sample t is
-t^−v, or it follows from the staleness of codes (``learning_rate="auto"``). The objective on
+t^−v, or it follows from the moves of atoms (``learning_rate="auto"``). The objective on
 held-out samples is measured after 500, 1,000, 2,000 and so on. Results of other data are kept.
 """
 

@@ -13,6 +13,7 @@ from somf.algorithm.drift import (
     ENTRIES,
     GAIN,
     JITTER,
+    LATER_JITTER,
     MOST_FALL,
     RISE,
     Drift,
@@ -102,6 +103,21 @@ def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine):
     over_a_window = state.growth * math.log(1100 / 1000)
     expected = RISE * math.log(1.1) + GAIN * (JITTER - cosine)
     assert over_a_window == pytest.approx(max(expected, -MOST_FALL))
+
+
+@pytest.mark.parametrize(
+    ("has_passes", "seen", "wanted"),
+    [
+        (False, 5000, JITTER),
+        (True, 500, (JITTER + LATER_JITTER) / 2),
+        (True, 5000, LATER_JITTER),
+    ],
+)
+def test_more_noise_is_wanted_after_an_epoch_if_passes_remove_it(has_passes, seen, wanted):
+    state = moving(np.ones((6, 4)))
+    state.n_samples_seen, forgetting = seen, Adaptive(state)
+    forgetting.expect_epochs(1000, has_passes)
+    assert Drift(state, forgetting, Alone())._wanted() == pytest.approx(wanted)
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (ENTRIES, 3), (1, 2 * ENTRIES)])

@@ -75,7 +75,7 @@ def test_nearly_all_samples_are_remembered_at_most(growth):
 
 def test_no_more_than_a_share_of_an_epoch_is_remembered():
     forgetting = adaptive(90.0, 0.97)
-    forgetting.expect_epochs(200)
+    forgetting.expect_epochs(200, has_passes=False)
     for seen in range(200, 5000, 20):
         forgetting.advance(seen, 20)
     assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 200
@@ -84,7 +84,7 @@ def test_no_more_than_a_share_of_an_epoch_is_remembered():
 
 def test_of_a_single_sample_one_is_remembered():
     forgetting = adaptive()
-    forgetting.expect_epochs(1)
+    forgetting.expect_epochs(1, has_passes=True)
     forgetting.advance(0, 1)
     assert forgetting.state.n_remembered == 1
     assert forgetting.weight(1, 1) == 1.0

@@ -25,8 +25,12 @@ from somf.typing import Array, Ints
 ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
-JITTER = -0.15
+JITTER = -0.14
 """The cosine at which N is right, on all data on which it was measured (see docs/defaults.md)."""
+
+LATER_JITTER = -0.24
+"""The same after an epoch of a fit that ends with passes over all samples. They remove the noise,
+and until then it has a use: it moves atoms out of poor minima."""
 
 RISE = 0.7
 """An N that is right grows like the number of samples seen to this power."""
@@ -114,13 +118,17 @@ class Drift:
         D = self.state.D
         return np.array(to_host(D if len(self.rows) == len(D) else D[self.rows]))
 
+    def _wanted(self) -> float:
+        """Return the cosine at which N is right by now."""
+        share = min(self.state.n_samples_seen / self.forgetting.noisy_from, 1.0)
+        return JITTER + share * (LATER_JITTER - JITTER)
+
     def _set_growth(self, cosine: float, length: int) -> None:
         """Let ln N change, over a window as long as the last one, by what the cosine asks for."""
         if math.isnan(cosine):  # the atoms rest
             return
         span = math.log1p(length / self.state.n_samples_seen)
-        share = self.state.n_remembered / self.forgetting.most
-        change = RISE * span + GAIN * ((1 + share) * JITTER - cosine)
+        change = RISE * span + GAIN * (self._wanted() - cosine)
         self.state.growth = max(change, -MOST_FALL) / span
 
 

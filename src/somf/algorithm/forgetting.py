@@ -35,8 +35,16 @@ class Forgetting(Protocol):
         """Note that this minibatch has been learned from."""
         ...
 
-    def expect_epochs(self, n_samples: int) -> None:
-        """Take into account that samples come again after so many others."""
+    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
+        """Take into account that samples come again.
+
+        Parameters
+        ----------
+        n_samples : int
+            After so many others.
+        has_passes : bool
+            Whether passes over all samples will remove all noise in the end.
+        """
         ...
 
 
@@ -65,7 +73,7 @@ class PowerLaw:
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Do nothing: the number of samples says it all."""
 
-    def expect_epochs(self, n_samples: int) -> None:
+    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
         """Do nothing: the weights of the paper do not depend on it."""
 
     def _log_kept(self, start: int, stop: int) -> float:
@@ -116,14 +124,17 @@ class Adaptive:
     ----------
     most : float
         What N does not exceed; infinite for a stream.
+    noisy_from : float
+        Samples after which noise does no harm (see `somf.algorithm.drift`); infinite where it does.
     """
 
     def __init__(self, state: State) -> None:
-        self.state, self.most = state, math.inf
+        self.state, self.most, self.noisy_from = state, math.inf, math.inf
 
-    def expect_epochs(self, n_samples: int) -> None:
+    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
         """Take into account that samples come again after so many others."""
         self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
+        self.noisy_from = float(n_samples) if has_passes else math.inf
 
     def weight(self, n_samples_seen: int, batch_size: int) -> float:
         """Return w = 1 − (1 − 1/N)^b, with N in the middle of the minibatch."""
