@@ -4,6 +4,7 @@ import os
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -38,8 +39,12 @@ def provenance_of(files: Sequence[str]) -> dict[str, str]:
     return found | {name: library_version(name) for name in LIBRARIES}
 
 
+@cache
 def library_version(library: str) -> str:
-    """Return the version of a library; one that is used from its sources may have none."""
+    """Return the version of a library; one that is used from its sources may have none.
+
+    To look up five of them takes as long as a fit to a hundred samples.
+    """
     try:
         return version(library)
     except PackageNotFoundError:
