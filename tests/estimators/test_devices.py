@@ -218,8 +218,9 @@ def test_a_fit_that_needs_too_much_leaves_nothing_on_the_gpu():
 def test_after_an_epoch_the_objectives_agree(kind):
     image = np.abs(np.random.default_rng(0).standard_normal((40, 40, 10))).cumsum(axis=2)
     patches = ImagePatches(image.astype(np.float32), 8, center=kind is not NMF)
+    settings = {"alpha": 0.05, "batch_size": 64, "n_epochs": 1, "random_state": 0}
     objectives = [
-        kind(30, alpha=0.05, random_state=0, device=device).fit(patches).objective(patches)
+        kind(30, device=device, **settings).fit(patches).objective(patches)
         for device in ("cpu", "cuda")
     ]
     assert objectives[1] == pytest.approx(objectives[0], rel=1e-3)
