@@ -37,11 +37,15 @@ SVD_ENTRIES = 2**24
 """Entries of these samples that are held in memory, at most."""
 
 
+CANDIDATES = ("random", "samples", "nndsvd")
+"""The initial atoms that a trial compares. Where they are equally good at first, fits from random
+ones end lower."""
+
 TRIAL_SAMPLES = 500
-"""Samples of the trial that chooses initial atoms."""
+"""Samples of the trial."""
 
 MARGIN = 0.995
-"""Parts of singular vectors must get to this fraction of the objective of samples."""
+"""A candidate must get to this fraction of the objective of those before it."""
 
 TRIAL_TOL = 1e-3
 """Relative duality gap of the codes by which it is judged."""
@@ -174,11 +178,11 @@ def _best_dictionary(
 ) -> Array:
     """Return those initial atoms from which a short trial gets further.
 
-    For NMF without a penalty, parts of singular vectors or samples are better by several per cent,
-    depending on the data, and one pass over some samples tells which.
+    For NMF without a penalty they differ by several per cent, depending on the data, and learning
+    from a few samples tells which are good.
     """
     best, lowest = np.empty(0), np.inf
-    for init in ("samples", "nndsvd"):
+    for init in CANDIDATES:
         wanted = replace(config, init=init)
         D = initial_dictionary(wanted, source, samples, seed, communicator)
         objective = _trial(config, D, source, samples, seed, communicator)
