@@ -39,10 +39,16 @@ CHOSEN_ON = (
     "norms",
     "spectrogram",
     "text",
+    "grey, large λ",
+    "dropout",
+    "duplicates",
+    "five features",
+    "spectra",
+    "digits, NMF",
 )
 """Data on which the rule was made."""
 
-OTHERS = ("grey, large λ", "dropout", "duplicates", "topics, DL")
+OTHERS = ("topics", "topics, DL", "noise")
 """Data on which it was not."""
 
 FIRST, LAST = 500, 64_000

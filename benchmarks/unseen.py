@@ -1,4 +1,4 @@
-"""The defaults on data on which none of them was chosen, compared with scikit-learn and SPAMS.
+"""The defaults on data on which few of them were chosen, compared with scikit-learn and SPAMS.
 
     python -m benchmarks.unseen [--seeds 3] [--data NAME ...] [--only-somf]
 
@@ -80,7 +80,7 @@ def measure(data: Dataset, n_seeds: int, known: dict[str, Any] | None) -> dict[s
         columns = zip(*rows, strict=True)
         names = ("objective", "training objective", "cpu_seconds")
         libraries[name] = {name: list(found) for name, found in zip(names, columns, strict=True)}
-    return {
+    return (known or {}) | {
         "shape": data.train.shape,
         "problem": data.problem,
         "k": data.k,

@@ -79,7 +79,7 @@ n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float
     A fit ends when the objective of minibatches, before they are learned from, improves by less
-    than this fraction from one epoch to the next (or, with more than 262,144 samples, over
+    than this fraction from one epoch to the next (or, with more than 524,288 samples, over
     131,072 of them), `patience` times in a row (or, in passes over all samples, on average over
     five of them). With 0, it always does `n_epochs` epochs.
 patience : int
@@ -88,7 +88,7 @@ init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, 
     Initial atoms: random samples, random directions, non-negative parts of singular vectors
     (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
     the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on some samples
-    chooses between these and ``"nndsvd"``.
+    chooses one of the three.
 missing : {"error", "nan", "absent"}
     Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are

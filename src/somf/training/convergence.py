@@ -3,10 +3,9 @@
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
-an interval is an epoch, a few of them are followed by passes over all samples (see
-`somf.algorithm.passes`), and the fit ends when these hardly change the objective. Otherwise, when
-the mean over an interval is hardly below that of the interval before, a fit looks at more features;
-if it looks at all of them already, it ends.
+passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
+these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
+the interval before, a fit looks at more features; if it looks at all of them already, it ends.
 """
 
 import logging
@@ -21,8 +20,9 @@ from somf.training.config import TrainingConfig
 
 logger = logging.getLogger("somf")
 
-LONGEST_EPOCH = 2**18
-"""Samples up to which an interval is an epoch, where there are no passes."""
+LONGEST_EPOCH = 2**19
+"""Samples up to which an interval is an epoch, and there are passes: longer fits may end within an
+epoch."""
 
 INTERVAL = 2**17
 """Samples of an interval of longer epochs, enough to see a change of a few tenths of a percent."""
@@ -63,14 +63,14 @@ class Convergence:
     def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
         self.mean_weight = mean_weight
         self.tol, self.patience, self.batch_size = config.tol, config.patience, config.batch_size
-        self.may_gather = config.may_gather and n_samples * config.n_components <= MOST_CODES
-        is_epoch = self.may_gather or n_samples <= LONGEST_EPOCH
-        self.interval = n_samples if is_epoch else INTERVAL
+        self.interval = n_samples if n_samples <= LONGEST_EPOCH else INTERVAL
         self.first, self.total = 0, 0.0  # of this interval: samples seen before, sum of objectives
         self.unrecorded = 0.0  # the sum of objectives since the last record
         self.before: float | None = None  # the mean of the interval before
         self.n_stalled = 0
         self.recent: list[float] = []  # the objectives of the last passes
+        is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
+        self.may_gather = config.may_gather and is_small
 
     @property
     def is_over(self) -> bool:
