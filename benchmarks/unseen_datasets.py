@@ -1,4 +1,4 @@
-"""Data sets on which few defaults were chosen: small, wide, skewed, redundant, or hardly structured.
+"""Data on which few defaults were chosen: small, wide, skewed, redundant, or hardly structured.
 
 All of them are made here, or come with scikit-learn, so that they need no network.
 """
