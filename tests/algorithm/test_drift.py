@@ -18,11 +18,12 @@ from somf.algorithm.drift import (
     RISE,
     Drift,
     followed_rows,
+    lengthening,
     mean_cosine,
 )
 from somf.algorithm.forgetting import LEAST_EXPONENT, Adaptive
 from somf.algorithm.solver import Solver
-from somf.algorithm.state import State
+from somf.algorithm.state import FIRST_GROWTH, State
 from somf.data import as_source
 from somf.distributed import Alone
 from somf.training.samples import Samples
@@ -83,6 +84,8 @@ def test_the_cosine_is_a_mean_over_the_atoms_that_have_moved():
     pairs = [(before[:, j], after[:, j]) for j in (0, 2, 3)]
     expected = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in pairs]
     assert mean_cosine(before, after) == pytest.approx(np.mean(expected))
+    tiny = 1e-15 * before.astype(np.float32)
+    assert mean_cosine(tiny, after.astype(np.float32)) == pytest.approx(np.mean(expected), abs=1e-6)
 
 
 def test_atoms_that_rest_tell_nothing():
@@ -150,13 +153,44 @@ def test_after_a_change_of_the_stream_most_is_forgotten(data):
     model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0)
     for _ in range(10):
         model.partial_fit(data)
-    before, n_after = model._state.n_remembered, 0
-    while model._state.n_remembered >= before:
-        n_after, latest = n_after + 400, model._state.n_remembered
-        model.partial_fit(other)
-    n_seen = model._state.n_samples_seen
-    assert model._state.n_remembered < 1.1 * n_seen**LEAST_EXPONENT
-    assert n_after < latest  # before all that was remembered has been replaced
+    remembered = [model._state.n_remembered]
+    for _ in range(15):  # before all that was remembered has been replaced
+        remembered.append(model.partial_fit(other)._state.n_remembered)
+        if remembered[-1] < remembered[0]:
+            break
+    assert remembered[-1] < 1.1 * model._state.n_samples_seen**LEAST_EXPONENT
+    assert model._state.growth < 1
+
+
+def test_a_change_after_atoms_have_rested_is_noticed(data):
+    model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0)
+    model.partial_fit(np.zeros((4000, 60)))
+    before = model._state.n_remembered
+    assert model.partial_fit(data)._state.n_remembered < before
+
+
+def test_the_median_over_atoms_tells_how_much_further_they_move():
+    before, after = np.ones((2, 6, 5))
+    after[:, :2] = 100.0  # two of five were replaced
+    assert lengthening(before, 3 * after) == pytest.approx(3.0)
+    before[:, 2:] = 0.0
+    assert lengthening(before, after) == pytest.approx(100.0)
+    assert lengthening(0 * before, after) == math.inf
+    assert lengthening(0 * before, 0 * after) == 0
+
+
+def test_samples_of_an_epoch_do_not_change_abruptly():
+    state = moving(np.zeros((6, 4)), 500.0)
+    forgetting = Adaptive(state)
+    forgetting.expect_epochs(1000, has_passes=False)
+    drift = Drift(state, forgetting, Alone())
+    state.n_samples_seen = 10_000
+    for length in (0.0, 1.0, 1000.0):
+        state.D = np.full((6, 4), length)
+        drift.follow(500, 1.0)
+        state.n_samples_seen += 500
+    assert state.n_remembered == 500
+    assert state.last_move.size
 
 
 @pytest.mark.parametrize("factor", [0.9 * ABRUPT, 1.1 * ABRUPT])
@@ -190,6 +224,7 @@ def test_after_a_fit_no_moves_are_kept(data, n_epochs):
     model = DictionaryLearning(5, n_epochs=n_epochs, tol=0, random_state=0).fit(data)
     assert model._state.rows_before.size == model._state.last_move.size == 0
     assert model._state.window_start == 0
+    assert model._state.growth == FIRST_GROWTH
 
 
 def test_a_stream_may_go_on_with_weights_of_the_paper(data, tmp_path):

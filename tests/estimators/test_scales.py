@@ -21,6 +21,7 @@ PROBLEMS = [
     (SparsePCA, 0.0),
     (NMF, 0.1),
     (NMF, "auto"),
+    (NMF, 0.0),
 ]
 
 pytestmark = pytest.mark.filterwarnings(

@@ -26,7 +26,8 @@ ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
 JITTER = -0.14
-"""The cosine at which N is right, on all data on which it was measured (see docs/defaults.md)."""
+"""The cosine at which N is right. It was between −0.1 and −0.25 with the best weights, on most data
+(see docs/defaults.md)."""
 
 LATER_JITTER = -0.24
 """The same after an epoch of a fit that ends with passes over all samples. They remove the noise,
@@ -42,11 +43,11 @@ MOST_FALL = math.log(2.0)
 """By how much ln N falls over a window, at most."""
 
 ABRUPT = 4.0
-"""A move so many times as long as the one before means that samples of another kind have come.
-Without such a change it was 2.6 times as long at most, on data with heavy tails."""
+"""If half of the atoms have moved so many times as far as before, samples of another kind have come
+to a stream."""
 
 LOOKS = 4
-"""How often a fit looks for such a change in a window, roughly."""
+"""How often a stream is examined for such a change in a window, roughly."""
 
 
 class Drift:
@@ -85,30 +86,31 @@ class Drift:
         rows = self._rows()
         move = rows - state.rows_before
         if state.last_move.size:
-            if self._agreed(lengthening(state.last_move, move)) > ABRUPT:
+            found = mean_cosine(state.last_move, move), lengthening(state.last_move, move)
+            # All ranks have found the same, up to rounding.
+            cosine, ratio = (x / self.communicator.size for x in self.communicator.total(*found))
+            if ratio > ABRUPT and self._is_stream:
                 self.forgetting.forget_most()
                 state.forget_moves()
                 self._begin_window(rows)
                 return
             if is_over:
-                self._set_growth(self._agreed(mean_cosine(state.last_move, move)), length)
+                self._set_growth(cosine, length)
         if is_over:
             state.last_move = move
             self._begin_window(rows)
 
-    def _agreed(self, number: float) -> float:
-        """Return what all ranks have found, each up to rounding."""
-        return self.communicator.total(number)[0] / self.communicator.size
+    @property
+    def _is_stream(self) -> bool:
+        """Whether samples of another kind may come: those of an epoch come in random order."""
+        return math.isinf(self.forgetting.most)
 
     def _begin_window(self, rows: Array) -> None:
         self.state.window_start, self.state.rows_before = self.state.n_samples_seen, rows
 
     def _is_look(self, batch_size: int) -> bool:
-        """Return whether to look for an abrupt change: at multiples of a share of N.
-
-        Only a stream can change. The samples of an epoch come in random order.
-        """
-        if math.isfinite(self.forgetting.most):
+        """Return whether to look for an abrupt change: at multiples of a share of N."""
+        if not self._is_stream:
             return False
         every = 1 << int(math.log2(max(self.state.n_remembered / LOOKS, 1.0)))
         n_seen = self.state.n_samples_seen
@@ -151,20 +153,36 @@ def mean_cosine(before: Array, after: Array) -> float:
     cosine : float
         Of the atoms that have moved both times; NaN if there are none.
     """
-    lengths = np.sqrt(_dots(before, before) * _dots(after, after))
+    lengths = _lengths(before) * _lengths(after)
     has_moved = lengths > 0
     if not has_moved.any():
         return math.nan
-    return float((_dots(before, after)[has_moved] / lengths[has_moved]).mean())
+    products = np.einsum("ij,ij->j", before, after)
+    return float((products[has_moved] / lengths[has_moved]).mean())
 
 
 def lengthening(before: Array, after: Array) -> float:
-    """Return how many times as long as the first of two moves the second one is."""
-    first, second = float(_dots(before, before).sum()), float(_dots(after, after).sum())
-    return math.sqrt(second / first) if first > 0 else 0.0
+    """Return how many times as far as the first time atoms have moved the second time.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (m, k)
+        As in `mean_cosine`.
+
+    Returns
+    -------
+    ratio : float
+        The median over the atoms that had moved, so that a single atom that was replaced does not
+        count; infinite if atoms had rested and move now.
+    """
+    first, second = _lengths(before), _lengths(after)
+    has_moved = first > 0
+    if not has_moved.any():
+        return math.inf if second.any() else 0.0
+    return float(np.median(second[has_moved] / first[has_moved]))
 
 
-def _dots(a: Array, b: Array) -> Array:
-    """Return the products of the columns of two arrays."""
-    products: Array = np.einsum("ij,ij->j", a, b)
-    return products
+def _lengths(move: Array) -> Array:
+    """Return the lengths of the columns."""
+    lengths: Array = np.sqrt(np.einsum("ij,ij->j", move, move))
+    return lengths

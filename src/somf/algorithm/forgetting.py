@@ -12,8 +12,8 @@ CHUNK = 2**12
 """Samples whose weights are computed at once."""
 
 EARLIER_RATE = 0.78
-"""v of ``learning_rate="auto"`` in earlier versions, whose files do not say how much is remembered.
-"""
+"""v of ``learning_rate="auto"`` where it is not known how much is remembered: in files of earlier
+versions, and where the learning rate was a number before."""
 
 
 class Forgetting(Protocol):
@@ -132,7 +132,7 @@ class Adaptive:
         self.state, self.most, self.noisy_from = state, math.inf, math.inf
 
     def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
-        """Take into account that samples come again after so many others."""
+        """Take into account that samples come again; see `Forgetting`."""
         self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
         self.noisy_from = float(n_samples) if has_passes else math.inf
 
@@ -147,16 +147,15 @@ class Adaptive:
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Let N grow by a minibatch."""
         if n_samples_seen == 0:
-            N = float(batch_size) ** self.state.growth
+            N = float(batch_size) ** FIRST_GROWTH
         else:
             N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
         self.state.n_remembered = min(N, self.most)
 
     def forget_most(self) -> None:
-        """Remember as little as may be, and go on as if nothing were known of the data."""
+        """Remember as little as may be."""
         least: float = float(self.state.n_samples_seen) ** LEAST_EXPONENT
         self.state.n_remembered = min(self.state.n_remembered, least)
-        self.state.growth = FIRST_GROWTH
 
     def _remembered(self, n_samples_seen: int) -> float:
         return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE

@@ -38,7 +38,7 @@ from somf.algorithm.schedule import (
     next_rung,
     tolerance,
 )
-from somf.algorithm.state import FIRST_GROWTH, State
+from somf.algorithm.state import State
 from somf.algorithm.surrogate import (
     Coded,
     IncrementalSurrogate,
@@ -87,7 +87,7 @@ class Solver:
             self.drift = Drift(state, adaptive, self.communicator)
         else:
             state.forget_moves()
-            state.n_remembered, state.growth = 0.0, FIRST_GROWTH
+            state.n_remembered = 0.0
         self.objectives = Objectives(state, self.kernels)
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None

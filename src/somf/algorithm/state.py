@@ -212,8 +212,8 @@ class State:
         self.memory = None
 
     def forget_moves(self) -> None:
-        """Forget how atoms have moved: the next move has another reason."""
-        self.window_start = 0
+        """Forget how atoms have moved, and what followed from it."""
+        self.window_start, self.growth = 0, FIRST_GROWTH
         for name in MOVES:
             setattr(self, name, getattr(self, name)[:0, :0])
 

@@ -180,8 +180,7 @@ class Model(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         state : bool
             Whether to save also the state that `partial_fit` needs to continue as if the model had
             never been saved. The file is then more than twice as large, and larger still if samples
-            are remembered. After `partial_fit` with ``learning_rate="auto"`` it also holds the
-            entries of up to 32 samples.
+            are remembered.
         """
         check_is_fitted(self)
         if state and not self.has_state:

@@ -66,10 +66,11 @@ surrogate : {"online", "incremental", "auto"}
     more memory than atoms, and codes are not averaged; else ``"online"``.
 learning_rate : float or "auto"
     v in (3/4, 1): after t samples a new one has the weight t^−v. With ``"auto"``, the number of
-    samples that the average remembers follows from the data: codes are forgotten as fast as they
-    become stale, and noise is averaged out as far as that allows. Averages of β and G then have
-    v = 0.78. If the codes of all samples have at most 2²⁴ entries, `fit` goes over to accelerated
-    passes over all samples after three epochs.
+    samples that the average remembers follows from the data: codes are forgotten as fast as atoms
+    drift, and noise is averaged out as far as that allows. Averages of β and G then have
+    v = 0.78. If the codes of all samples have at most 2²⁴ entries, and there are at most 524,288
+    samples, `fit` goes over to accelerated passes over all samples after three epochs, or fewer
+    long ones.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an

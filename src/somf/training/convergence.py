@@ -34,7 +34,8 @@ ONLINE_EPOCHS = 3
 """Epochs after which passes over all samples begin, at the latest."""
 
 ONLINE_SAMPLES = 2**18
-"""Samples after which they begin at the end of an epoch, if these are fewer."""
+"""Passes begin at the end of the first epoch by which so many samples have been seen, if that is
+before the third."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""

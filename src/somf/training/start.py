@@ -45,7 +45,7 @@ TRIAL_SAMPLES = 500
 """Samples of the trial."""
 
 MARGIN = 0.995
-"""A candidate must get to this fraction of the objective of those before it."""
+"""A candidate must get to this fraction of the objective of the best one before it."""
 
 TRIAL_TOL = 1e-3
 """Relative duality gap of the codes by which it is judged."""
@@ -176,7 +176,7 @@ def start(
 def _best_dictionary(
     config: TrainingConfig, source: Source, samples: Samples, seed: int, communicator: Communicator
 ) -> Array:
-    """Return those initial atoms from which a short trial gets further.
+    """Return those initial atoms from which a short trial gets furthest.
 
     For NMF without a penalty they differ by several per cent, depending on the data, and learning
     from a few samples tells which are good.
@@ -187,7 +187,7 @@ def _best_dictionary(
         D = initial_dictionary(wanted, source, samples, seed, communicator)
         objective = _trial(config, D, source, samples, seed, communicator)
         logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
-        if objective < MARGIN * lowest:
+        if not best.size or objective < MARGIN * lowest:  # all objectives may overflow
             best, lowest = D, objective
     return best
 
