@@ -219,12 +219,21 @@ def test_a_stream_goes_on_from_a_file_as_it_would_have(data, tmp_path):
     np.testing.assert_array_equal(model.components_, again.components_)
 
 
-@pytest.mark.parametrize("n_epochs", [1, 8])
-def test_after_a_fit_no_moves_are_kept(data, n_epochs):
-    model = DictionaryLearning(5, n_epochs=n_epochs, tol=0, random_state=0).fit(data)
+def test_passes_forget_the_moves_of_the_stream(data):
+    model = DictionaryLearning(5, n_epochs=8, tol=0, random_state=0).fit(data)
     assert model._state.rows_before.size == model._state.last_move.size == 0
     assert model._state.window_start == 0
     assert model._state.growth == FIRST_GROWTH
+
+
+def test_a_fit_without_passes_goes_on_as_a_stream_from_its_checkpoint_too(data, tmp_path):
+    params = {"n_epochs": 2, "tol": 0, "batch_size": 20, "random_state": 0}
+    model = DictionaryLearning(5, checkpoint=tmp_path / "c", **params).fit(data)
+    again = load(tmp_path / "c")
+    for one in (model, again):
+        for _ in range(3):
+            one.partial_fit(data)
+    np.testing.assert_array_equal(model.components_, again.components_)
 
 
 def test_a_stream_may_go_on_with_weights_of_the_paper(data, tmp_path):

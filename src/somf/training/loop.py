@@ -143,7 +143,6 @@ class Loop:
             self.is_between_steps = False
             self.communicator.any(False)  # ranks without a signal go on if those with one do
         self.solver.forget_samples()
-        self.state.forget_moves()
         return self.progress.history
 
     def _run_until_signal(self) -> bool:
