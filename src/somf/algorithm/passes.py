@@ -3,8 +3,8 @@
 A pass is an epoch during which atoms stay as they are, while the codes of all samples on them are
 summed up. After it a few sweeps find the atoms that suit these codes. Such alternating minimisation
 never makes the objective worse, but is slow near the end. So the atoms of two passes are
-extrapolated, with the momentum of Nesterov; when the objective rises, the momentum starts again
-from the atoms before (Ang and Gillis, 2019).
+extrapolated, with a momentum that begins larger than that of Nesterov; when the objective rises, it
+starts again from the atoms before (Ang and Gillis, 2019).
 """
 
 import numpy as np
