@@ -13,6 +13,7 @@ from somf.algorithm.forgetting import (
     Adaptive,
     PowerLaw,
 )
+from somf.algorithm.state import FIRST_GROWTH
 
 
 @pytest.mark.parametrize("seen", [40, CHUNK - 10, 3 * CHUNK])
@@ -93,3 +94,9 @@ def test_of_a_single_sample_one_is_remembered():
 def test_a_stream_of_an_earlier_version_goes_on_as_it_was():
     assert adaptive().weight(10_000, 1) == pytest.approx(10_000**-0.78, rel=1e-3)
     assert math.isinf(adaptive().most)
+
+
+def test_before_the_first_sample_a_file_has_no_say_in_the_growth():
+    forgetting = adaptive(growth=1e15)
+    forgetting.advance(0, 20)
+    assert forgetting.state.n_remembered == pytest.approx(20**FIRST_GROWTH)
