@@ -6,8 +6,11 @@ ladder, from the cheapest to the most exact. A fit begins on the cheapest rung t
 climbs when codes or atoms stop improving, and goes down again where better atoms make codes from a
 part of the features good enough after all.
 
-How much time a rung saves is known. What codes from a part of the features cost is measured: a
-*probe* codes the samples of a minibatch twice, from all features and from those of a mask alone.
+How much time a rung saves is known. The update of the dictionary takes longer than the codes where
+a minibatch has no more samples than there are atoms, and only there do the lower rungs pay: with
+larger minibatches, whose iterations are few, parts of the atoms wait too long for their turn. What
+codes from a part of the features cost is measured: a *probe* codes the samples of a minibatch twice,
+from all features and from those of a mask alone.
 The relative difference of the two objectives tells how far above the best objective the fit would
 stall. It is small where features are redundant, as the channels of a scene are. The difference that
 is tolerated shrinks with the number of samples seen, so that in the end nothing keeps the atoms
@@ -82,11 +85,13 @@ def tolerance(n_samples_seen: int) -> float:
     return float(TOLERANCE * max(1.0, n_samples_seen / TOLERANT_SAMPLES) ** -DECAY)
 
 
-def next_rung(rung: int, n_features: int, n_components: int, batch_size: int) -> int:
-    """Return the rung above another one.
+def can_pay(n_components: int, batch_size: int) -> bool:
+    """Return whether it can pay to update a part of the atoms only."""
+    return batch_size <= n_components
 
-    To update a part of the atoms pays where the update takes longer than the codes: if there are
-    more atoms than samples in a minibatch, and many features.
-    """
-    is_large = n_features * n_components**2 >= LARGE_UPDATE and batch_size <= n_components
-    return TOP if rung + 1 == PARTIAL and not is_large else rung + 1
+
+def next_rung(rung: int, n_features: int, n_components: int, batch_size: int) -> int:
+    """Return the rung above another one; exact codes with a partial update need many features."""
+    is_large = n_features * n_components**2 >= LARGE_UPDATE
+    is_partial = rung + 1 == PARTIAL and is_large and can_pay(n_components, batch_size)
+    return PARTIAL if is_partial else TOP

@@ -34,6 +34,7 @@ from somf.algorithm.schedule import (
     LADDER,
     PARTIAL,
     TOP,
+    can_pay,
     is_probe,
     next_rung,
     tolerance,
@@ -241,7 +242,8 @@ class Solver:
         """
         state, tolerated = self.state, tolerance(self.state.n_samples_seen)
         has_penalty = self.config.penalty.alpha > 0
-        extra = self.extra_cost(X, tolerated) if has_penalty else math.inf
+        may_mask = has_penalty and can_pay(self.config.n_components, batch_size)
+        extra = self.extra_cost(X, tolerated) if may_mask else math.inf
         if extra > HOPELESS * tolerated:
             state.is_settled = 1
         if state.rung < PARTIAL and extra > tolerated:

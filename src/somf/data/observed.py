@@ -96,6 +96,11 @@ class ObservedSource(Source):
         """How many entries of a row are stored, on average."""
         return self.source.entries_per_row
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self.source.stored_share
+
     def rows(self, ids: Ints) -> Rows:
         """See `Source.rows`."""
         return self.source.rows(ids)

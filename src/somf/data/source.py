@@ -65,6 +65,11 @@ class Source(ABC):
         """How many entries of a row are stored, on average."""
         return float(self.shape[1])
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored; the others are zero."""
+        return 1.0
+
     @abstractmethod
     def rows(self, ids: Ints) -> Rows:
         """Return samples, in the order of `ids`, as a new array of any real type.

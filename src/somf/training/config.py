@@ -18,6 +18,9 @@ SAMPLES_PER_ATOM = 2
 BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
 """The smallest and the largest batch size by device; a GPU is idle with small ones."""
 
+MOST_SPARSE = 2
+"""How many times as large as that minibatches of sparse samples may be."""
+
 LARGEST_BATCH = 2**26
 """Entries of a minibatch, at most, unless even the smallest one has more."""
 
@@ -100,31 +103,38 @@ class TrainingConfig(Config):
         share = KEPT_SHRINKAGE if is_for_atoms and not self.has_weights else 1.0
         return replace(self.penalty, alpha=share * self.penalty.alpha)
 
-    def for_samples(self, n_samples: int | None, n_features: int, known_share: float = 1.0) -> Self:
+    def for_samples(
+        self, n_samples: int | None, n_features: int, stored_share: float = 1.0
+    ) -> Self:
         """Return the same with a batch size that is a number.
 
         Twice as many samples as atoms make the codes of a minibatch about as expensive as the
         update of the dictionary. Smaller minibatches spend most of the time on the update, larger
         ones learn later from what they have seen. With fewer features than atoms the update is
-        cheap, and minibatches are smaller. Where only a part of the entries is known, the update is
-        more expensive, and so there are more samples: with twice as many known entries as there
-        would be otherwise.
+        cheap, and minibatches are smaller. Codes of sparse samples are cheap, and so there are more
+        samples: about as many entries as there would be otherwise. Where the entries that are not
+        stored are unknown rather than zero, the update is more expensive, and there are twice as
+        many entries.
 
         Parameters
         ----------
         n_samples : int or None
             Samples of an epoch; None for a stream.
         n_features : int
-        known_share : float
-            Which part of the entries is known.
+        stored_share : float
+            Which part of the entries is stored; the others are zero, or unknown.
         """
         if self.batch_size > 0:
             return self
         least, most = BATCH_SIZES[self.device]
         size = min(max(SAMPLES_PER_ATOM * min(self.n_components, n_features), least), most)
-        size *= 2 if known_share < 1 else 1
-        size = round(size / max(known_share, size / LARGEST_BATCH))
-        per_sample = max(n_features, self.n_components**2 if self.has_weights else 0)
+        if self.has_weights:
+            size *= 2 if stored_share < 1 else 1
+            size = round(size / max(stored_share, size / LARGEST_BATCH))
+            per_sample = max(n_features, self.n_components**2)
+        else:
+            size = round(min(size / stored_share, MOST_SPARSE * most)) if stored_share else size
+            per_sample = max(1, round(n_features * stored_share))
         size = min(size, max(LARGEST_BATCH // per_sample, least))
         if n_samples is not None:
             size = min(size, max(1, n_samples // LEAST_STEPS))

@@ -147,7 +147,7 @@ def _fit(
             if config.batch_size == 0 and resumed is not None and resumed.convergence is not None:
                 # That of the device on which the fit began.
                 config = replace(config, batch_size=int(resumed.convergence["batch_size"]))
-            config = _with_batch_size(config, source, len(split.ids))
+            config = _with_batch_size(config, source, len(split.ids), communicator)
             stack.enter_context(threads(_n_threads(config, communicator)))
             stack.enter_context(kernels_for(config.device).explain_out_of_memory())
             callbacks = list(config.callbacks)
@@ -214,11 +214,15 @@ def _without_zeros(split: Split, sample_weight: Array, source: Source, rows: Row
 
 
 def _with_batch_size(
-    config: TrainingConfig, source: Source, n_samples: int | None
+    config: TrainingConfig,
+    source: Source,
+    n_samples: int | None,
+    communicator: Communicator = ALONE,
 ) -> TrainingConfig:
     """Return the configuration with a batch size that is a number; see `for_samples`."""
-    known_share = source.known_share if isinstance(source, ObservedSource) else 1.0
-    return config.for_samples(n_samples, source.shape[1], known_share)
+    share = source.known_share if isinstance(source, ObservedSource) else source.stored_share
+    # Every rank may have rows of its own.
+    return config.for_samples(n_samples, source.shape[1], communicator.tell(share)[0])
 
 
 def learned_offsets(

@@ -66,6 +66,11 @@ class CompressedRows(Source):
         """How many entries of a row are stored, on average, and not less than a thousand."""
         return max(LEAST_ENTRIES_PER_ROW, self.n_entries / max(1, self.shape[0]))
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self.n_entries / max(1, self.shape[0] * self.shape[1])
+
     def _runs(self) -> Ints:
         """Return where runs of rows start that take about the same number of bytes."""
         entry_bytes = self.dtype.itemsize + np.dtype(self._indices.dtype).itemsize

@@ -31,6 +31,11 @@ class SelectedFeatures(Source):
         """How many entries of a row are stored, at most, on average."""
         return min(self.source.entries_per_row, float(self.shape[1]))
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored, of all features of the source."""
+        return self.source.stored_share
+
     def rows(self, ids: Ints) -> Rows:
         """Return samples as a new array."""
         return self.source.rows(ids)[:, self.features]

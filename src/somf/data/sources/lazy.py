@@ -81,6 +81,11 @@ class DaskSource(Source):
         """How many entries of a row are stored, on average."""
         return float(self._stored_per_row if self.is_sparse else self.shape[1])
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored, judged by the first chunk."""
+        return self.entries_per_row / self.shape[1]
+
     def rows(self, ids: Ints) -> Rows:
         """Return samples as a new array; each chunk that holds some is computed once."""
         unique, positions = np.unique(ids, return_inverse=True)

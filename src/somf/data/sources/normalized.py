@@ -40,6 +40,11 @@ class NormalizedSource(Source):
         """How many entries of a row are stored, on average."""
         return self.source.entries_per_row
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self.source.stored_share
+
     def prefetch(self, ids: Ints) -> None:
         """See `Source.prefetch`."""
         self.source.prefetch(ids)

@@ -119,13 +119,18 @@ class ReopenedSource(Source):
         self.supports_partial_chunks = source.supports_partial_chunks
         self.is_sparse, self.reads_in_parallel = source.is_sparse, source.reads_in_parallel
         self.feature_names, self.channels = source.feature_names, source.channels
-        self._entries_per_row = source.entries_per_row
+        self._entries_per_row, self._stored_share = source.entries_per_row, source.stored_share
         sources.put(path, source)
 
     @property
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, on average."""
         return self._entries_per_row
+
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self._stored_share
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples as a new array."""

@@ -20,6 +20,16 @@ class SelectedSource(Source):
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
         self.files, self.feature_names = source.files, source.feature_names
 
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row of the other source are stored, on average."""
+        return self.source.entries_per_row
+
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries of the other source is stored."""
+        return self.source.stored_share
+
     def rows(self, ids: Ints) -> Rows:
         """Return samples."""
         return self.source.rows(self.ids[ids])

@@ -40,6 +40,11 @@ class CsrSource(Source):
         """How many entries of a row are stored, on average, and not less than a thousand."""
         return max(1000.0, float(self.X.nnz) / self.shape[0])
 
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return float(self.X.nnz) / (self.shape[0] * self.shape[1])
+
     def rows(self, ids: Ints) -> sp.csr_array:
         """Return samples as a new CSR array."""
         X, positions = self.view(ids)

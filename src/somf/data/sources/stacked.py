@@ -60,8 +60,17 @@ class StackedSource(Source):
     @property
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, on average."""
-        total = sum(part.entries_per_row * part.shape[0] for part in self.parts)
-        return total / self.shape[0]
+        return self._mean([part.entries_per_row for part in self.parts])
+
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self._mean([part.stored_share for part in self.parts])
+
+    def _mean(self, of_parts: list[float]) -> float:
+        """Return a mean over all rows, from those of the parts."""
+        lengths = [part.shape[0] for part in self.parts]
+        return float(np.average(of_parts, weights=lengths))
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples of all parts as a new array."""
