@@ -39,6 +39,10 @@ RISE = 0.7
 GAIN = 1.5
 """By how much ln N changes over a window, for a cosine that differs by one from the right one."""
 
+EARLY_GAIN = 3.0
+"""By how much more, where a window is a single minibatch. There are few of these windows, while N
+is still a guess."""
+
 MOST_FALL = math.log(2.0)
 """By how much ln N falls over a window, at most."""
 
@@ -95,7 +99,7 @@ class Drift:
                 self._begin_window(rows)
                 return
             if is_over:
-                self._set_growth(cosine, length)
+                self._set_growth(cosine, length, batch_size)
         if is_over:
             state.last_move = move
             self._begin_window(rows)
@@ -125,12 +129,13 @@ class Drift:
         share = min(self.state.n_samples_seen / self.forgetting.noisy_from, 1.0)
         return JITTER + share * (LATER_JITTER - JITTER)
 
-    def _set_growth(self, cosine: float, length: int) -> None:
+    def _set_growth(self, cosine: float, length: int, batch_size: int) -> None:
         """Let ln N change, over a window as long as the last one, by what the cosine asks for."""
         if math.isnan(cosine):  # the atoms rest
             return
         span = math.log1p(length / self.state.n_samples_seen)
-        change = RISE * span + GAIN * (self._wanted() - cosine)
+        gain = GAIN + EARLY_GAIN * min(1.0, batch_size / max(self.state.n_remembered, 1.0))
+        change = RISE * span + gain * (self._wanted() - cosine)
         self.state.growth = max(change, -MOST_FALL) / span
 
 
