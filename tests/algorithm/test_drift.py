@@ -10,9 +10,11 @@ import pytest
 from somf import DictionaryLearning, load
 from somf.algorithm.drift import (
     ABRUPT,
+    EARLY_GAIN,
     ENTRIES,
     GAIN,
     JITTER,
+    LATENESS,
     LATER_JITTER,
     MOST_FALL,
     RISE,
@@ -56,7 +58,7 @@ def cosines(moves, n_remembered):
     """Return the cosines that are found while atoms move, one minibatch of one sample each."""
     state, found = moving(np.zeros((40, 50)), n_remembered), []
     drift = Drift(state, Adaptive(state), Alone())
-    drift._set_growth = lambda cosine, _: found.append(cosine)
+    drift._set_growth = lambda cosine, *_: found.append(cosine)
     for D in moves:
         state.D, state.n_samples_seen = D, state.n_samples_seen + 1
         drift.follow(1, 1.0)
@@ -99,12 +101,13 @@ def test_atoms_that_rest_tell_nothing():
 
 
 @pytest.mark.parametrize("cosine", [-0.5, JITTER, 0.1, 0.9])
-def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine):
+@pytest.mark.parametrize(("batch_size", "early"), [(1, 0.01), (50, 0.5), (100, 1.0), (300, 1.0)])
+def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine, batch_size, early):
     state = moving(np.ones((6, 4)), 100.0)
     state.n_samples_seen = 1000
-    Drift(state, Adaptive(state), Alone())._set_growth(cosine, 100)
+    Drift(state, Adaptive(state), Alone())._set_growth(cosine, 100, batch_size)
     over_a_window = state.growth * math.log(1100 / 1000)
-    expected = RISE * math.log(1.1) + GAIN * (JITTER - cosine)
+    expected = RISE * math.log(1.1) + (GAIN + early * EARLY_GAIN) * (JITTER - cosine)
     assert over_a_window == pytest.approx(max(expected, -MOST_FALL))
 
 
@@ -112,7 +115,7 @@ def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine):
     ("has_passes", "seen", "wanted"),
     [
         (False, 5000, JITTER),
-        (True, 500, (JITTER + LATER_JITTER) / 2),
+        (True, 500, JITTER + 0.5**LATENESS * (LATER_JITTER - JITTER)),
         (True, 5000, LATER_JITTER),
     ],
 )

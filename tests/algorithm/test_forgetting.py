@@ -47,7 +47,7 @@ def test_what_is_remembered_grows_like_a_power_however_a_stream_is_cut(growth, s
     forgetting = adaptive(500.0, growth)
     for seen in range(1000, 2000, size):
         forgetting.advance(seen, size)
-    expected = max(500 * 2**growth, 2000**LEAST_EXPONENT)
+    expected = min(max(500 * 2**growth, 2000**LEAST_EXPONENT), 2000**MOST_EXPONENT)
     assert forgetting.state.n_remembered == pytest.approx(expected)
 
 

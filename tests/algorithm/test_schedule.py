@@ -42,8 +42,23 @@ def test_less_is_tolerated_after_more_samples():
 
 def test_redundant_features_keep_the_strongest_reduction():
     X, _ = planted(200, 20_000, 4)
-    model = DictionaryLearning(4, alpha=0.3, random_state=0).partial_fit(X)
+    model = DictionaryLearning(4, alpha=0.3, batch_size=4, random_state=0).partial_fit(X)
     assert reduction_of(model) == STRONGEST
+
+
+@pytest.mark.parametrize("code_estimator", ["averaged", "masked", "exact"])
+@pytest.mark.parametrize("surrogate", ["online", "incremental"])
+def test_minibatches_with_more_samples_than_atoms_use_all_features(code_estimator, surrogate):
+    X, _ = planted(200, 2000, 4)
+    params = {"code_estimator": code_estimator, "surrogate": surrogate, "batch_size": 5}
+    auto, everything = (
+        DictionaryLearning(4, alpha=0.3, n_epochs=2, tol=0, random_state=0, **params)
+        .set_params(reduction=reduction)
+        .fit(X)
+        for reduction in ("auto", 1)
+    )
+    np.testing.assert_array_equal(auto.components_, everything.components_)
+    assert auto._state.permutation is None
 
 
 def test_masks_that_are_too_small_for_the_atoms_are_not_used_at_all():
@@ -87,7 +102,7 @@ def test_masked_codes_reach_a_stationary_point_with_it(toy):
 
 def test_the_reduction_is_given_up_as_less_is_tolerated_and_never_rises():
     X, _ = planted(1000, 2000, 8, noise=0.1)
-    model = DictionaryLearning(8, reduction="auto", batch_size=250, random_state=0)
+    model = DictionaryLearning(8, reduction="auto", batch_size=8, random_state=0)
     found = [reduction_of(model.partial_fit(X)) for _ in range(8)]
     assert found == sorted(found, reverse=True)
     assert (found[0], found[-1]) == (STRONGEST, 1)
@@ -95,8 +110,8 @@ def test_the_reduction_is_given_up_as_less_is_tolerated_and_never_rises():
 
 def test_alpha_and_reduction_may_both_be_auto(tmp_path):
     X, _ = planted(200, 20_000, 4)
-    model = DictionaryLearning(4, alpha="auto", code_density=0.5, reduction="auto", random_state=0)
-    model.partial_fit(X)
+    params = {"alpha": "auto", "code_density": 0.5, "reduction": "auto", "batch_size": 4}
+    model = DictionaryLearning(4, random_state=0, **params).partial_fit(X)
     assert model.alpha_ > 0
     assert reduction_of(model) == STRONGEST
     model.save(tmp_path / "model.somf", state=True)

@@ -70,7 +70,7 @@ def test_partial_fit_continues_from_a_saved_state_as_if_it_had_not_been_saved(
 @pytest.mark.parametrize(("n_features", "rung"), [(3600, 0), (100, TOP)])  # kept, and given up
 def test_a_reduction_goes_on_from_a_file(tmp_path, n_features, rung):
     X = planted(600, n_features, 4, noise=0.1)[0]
-    model = DictionaryLearning(4, reduction="auto", n_epochs=1, batch_size=50, random_state=0)
+    model = DictionaryLearning(4, reduction="auto", n_epochs=1, batch_size=4, random_state=0)
     model.fit(X)
     model.save(tmp_path / "model.somf", state=True)
     loaded = somf.load(tmp_path / "model.somf")

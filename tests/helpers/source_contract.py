@@ -50,6 +50,12 @@ class SourceContract:
         assert isinstance(source.dtype, np.dtype)
         assert source.rows(np.arange(2)).dtype == source.dtype
 
+    def test_the_share_of_entries_that_are_stored_is_known(self, made):
+        source, expected = made
+        share = np.count_nonzero(expected) / expected.size if source.is_sparse else 1.0
+        # Some sources look at a part of their rows only.
+        assert source.stored_share == pytest.approx(share, rel=0.2)
+
     @pytest.mark.parametrize(
         "ids",
         [[0], [5, 2, 9], [3, 3], [9, 0, 9, 1], range(23), range(22, -1, -1), []],

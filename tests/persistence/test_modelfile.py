@@ -34,7 +34,7 @@ def test_states_from_before_reductions_were_lowered_are_read(toy):
 @pytest.mark.parametrize(("n_features", "rung"), [(3600, 0), (60, TOP)])
 def test_halvings_of_the_reduction_in_older_files_become_rungs(n_features, rung):
     X = planted(50, n_features, 4, noise=0.1)[0]
-    state = DictionaryLearning(4, random_state=0).partial_fit(X)._state
+    state = DictionaryLearning(4, batch_size=4, random_state=0).partial_fit(X)._state
     assert state.rung == rung
     counters = state.counters() | {"n_halvings": 3 if rung == TOP else 0}
     del counters["rung"]

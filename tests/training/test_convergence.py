@@ -296,5 +296,20 @@ def test_a_minibatch_has_two_samples_per_atom_within_limits(k, n, p, expected):
     assert DictionaryLearning(k)._config().for_samples(n, p).batch_size == expected
 
 
+@pytest.mark.parametrize(
+    ("k", "n", "p", "share", "expected"),
+    [
+        (20, 20_000, 765, 0.25, 160),
+        (50, 10**6, 20_000, 0.01, 512),
+        (50, 3424, 20_000, 0.01, 342),
+        (5, 10_000, 100, 0.1, 16),  # the update is cheap
+        (50, None, 20_000, 0.0, 512),
+        (100, None, 10**6, 0.001, 512),
+    ],
+)
+def test_a_minibatch_of_sparse_samples_has_as_many_entries_within_limits(k, n, p, share, expected):
+    assert DictionaryLearning(k)._config().for_samples(n, p, share).batch_size == expected
+
+
 def test_a_batch_size_that_is_given_stays():
     assert DictionaryLearning(4, batch_size=7)._config().for_samples(100, 10).batch_size == 7

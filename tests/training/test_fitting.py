@@ -60,7 +60,7 @@ def test_an_interrupted_fit_that_lowers_its_reduction_equals_an_undisturbed_one(
         masks=masks,
         surrogate=surrogate,
         code_estimator=code_estimator,
-        batch_size=50,
+        batch_size=4,
         n_epochs=5,
         tol=0,
         random_state=0,

@@ -119,11 +119,6 @@ class Config:
         return TOP if self.reduction == AUTO else 0
 
     @property
-    def remembers_samples(self) -> bool:
-        """Whether anything has to be kept for every sample."""
-        return self.estimator_in_use == "averaged" or self.surrogate == "incremental"
-
-    @property
     def is_non_negative(self) -> bool:
         """Whether negative data cannot be reproduced."""
         return self.penalty.positive and self.ball.positive

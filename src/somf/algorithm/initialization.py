@@ -12,7 +12,8 @@ from somf.algorithm.config import Config
 from somf.algorithm.dictionary import Dictionary
 from somf.algorithm.masks import masks_for
 from somf.algorithm.memory import SampleMemory
-from somf.algorithm.regression import gram_cache_for, remembered_gram_size
+from somf.algorithm.regression import gram_cache_for
+from somf.algorithm.schedule import TOP
 from somf.algorithm.state import State
 from somf.kernels import kernels_for
 from somf.kernels.pairs import n_pairs
@@ -114,7 +115,12 @@ def _scaled(samples: Matrix) -> Matrix:
 
 
 def initial_state(
-    config: Config, D: Array, seed: int, sample_ids: Ints | None, n_elsewhere: int = 0
+    config: Config,
+    D: Array,
+    seed: int,
+    sample_ids: Ints | None,
+    n_elsewhere: int = 0,
+    is_on_top: bool = False,
 ) -> State:
     """Return a state with these atoms that has seen no sample.
 
@@ -128,6 +134,9 @@ def initial_state(
         All samples of a finite data set that this rank has; None for a stream.
     n_elsewhere : int
         How many samples other ranks have.
+    is_on_top : bool
+        Whether all iterations look at everything (see `somf.algorithm.schedule`), so that features
+        can stay in their order.
 
     Returns
     -------
@@ -136,15 +145,18 @@ def initial_state(
     """
     p, k = D.shape
     kernels, masks = kernels_for(config.device), masks_for(config, p, seed)
-    R = len(masks.blocks)
+    if is_on_top:
+        masks.unite()
+    R, order = len(masks.blocks), None if is_on_top else masks.permutation
     state = State(
         seed=seed,
         n_iter=0,
         n_samples_seen=0,
         n_averaged=0,
-        rung=0,
-        permutation=masks.permutation,
-        D=np.ascontiguousarray(D if masks.permutation is None else D[masks.permutation]),
+        rung=TOP if is_on_top else 0,
+        is_settled=int(is_on_top),
+        permutation=order,
+        D=np.ascontiguousarray(D if order is None else D[order]),
         B=np.zeros_like(D, order="C"),
         C=np.zeros((k, k), dtype=D.dtype),
         C_by_feature=zero_triangles(p if config.has_weights else 0, k, D.dtype),
@@ -163,9 +175,10 @@ def initial_state(
     gram_cache.recompute()
     dictionary = Dictionary(state, kernels, config.ball, masks.blocks)
     dictionary.update_norms(range(R), gram_cache.grams_of_blocks)
-    if config.remembers_samples:
+    averages = config.estimator_in_use == "averaged" and not is_on_top
+    if averages or config.surrogate == "incremental":
         ids = np.empty(0, dtype=np.int64) if sample_ids is None else sample_ids
-        gram_size = remembered_gram_size(config, gram_cache)
+        gram_size = gram_cache.statistic_size if averages else 0
         state.memory = SampleMemory.blank(ids, gram_size, kernels, state.C, n_elsewhere)
     return state
 

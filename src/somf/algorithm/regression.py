@@ -47,11 +47,6 @@ class Quadratic(NamedTuple):
         return objective
 
 
-def remembered_gram_size(config: Config, gram_cache: "GramCache") -> int:
-    """Return how many numbers of a Gram statistic are remembered for every sample."""
-    return gram_cache.statistic_size if config.estimator_in_use == "averaged" else 0
-
-
 class GramCache(Protocol):
     """Keeps DᵀD up to date while D changes on subsets of its rows.
 

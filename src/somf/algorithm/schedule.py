@@ -9,12 +9,11 @@ part of the features good enough after all.
 How much time a rung saves is known. The update of the dictionary takes longer than the codes where
 a minibatch has no more samples than there are atoms, and only there do the lower rungs pay: with
 larger minibatches, whose iterations are few, parts of the atoms wait too long for their turn. What
-codes from a part of the features cost is measured: a *probe* codes the samples of a minibatch twice,
-from all features and from those of a mask alone.
-The relative difference of the two objectives tells how far above the best objective the fit would
-stall. It is small where features are redundant, as the channels of a scene are. The difference that
-is tolerated shrinks with the number of samples seen, so that in the end nothing keeps the atoms
-away from a stationary point.
+codes from a part of the features cost is measured: a *probe* codes the samples of a minibatch
+twice, from all features and from those of a mask alone. The relative difference of the two
+objectives tells how far above the best objective the fit would stall. It is small where features
+are redundant, as the channels of a scene are. The difference that is tolerated shrinks with the
+number of samples seen, so that in the end nothing keeps the atoms away from a stationary point.
 """
 
 from typing import NamedTuple

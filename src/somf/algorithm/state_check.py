@@ -58,9 +58,10 @@ def check_state(config: Config, state: State, n_features: int, dtype: np.dtype[A
     masks = masks_for(config, n_features, state.seed)
     order = masks.permutation
     features = None if order is None else [order[block] for block in masks.blocks]
-    if not _is_permutation_of_blocks(state.permutation, features):
-        raise ValueError("the permutation of its state is not that of its seed")
     is_united = state.rung == TOP
+    was_never_divided = is_united and state.is_settled and state.permutation is None
+    if not was_never_divided and not _is_permutation_of_blocks(state.permutation, features):
+        raise ValueError("the permutation of its state is not that of its seed")
     n_blocks = 1 if is_united else len(masks.blocks)
     averages = config.estimator_in_use == "averaged" and not is_united
     has_matrices = config.masks == "bernoulli" or config.has_weights

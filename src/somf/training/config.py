@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from somf.algorithm.config import AUTO, Config
+from somf.algorithm.schedule import can_pay
 from somf.penalties import CodePenalty
 from somf.training.checkpoint import Checkpoint
 from somf.typing import Array
@@ -20,6 +21,10 @@ BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
 
 MOST_SPARSE = 2
 """How many times as large as that minibatches of sparse samples may be."""
+
+COSTLY_UPDATE = 2**16
+"""p k², from which the update of the dictionary takes time, so that it counts how many samples
+share it."""
 
 LARGEST_BATCH = 2**26
 """Entries of a minibatch, at most, unless even the smallest one has more."""
@@ -133,12 +138,18 @@ class TrainingConfig(Config):
             size = round(size / max(stored_share, size / LARGEST_BATCH))
             per_sample = max(n_features, self.n_components**2)
         else:
-            size = round(min(size / stored_share, MOST_SPARSE * most)) if stored_share else size
+            if n_features * self.n_components**2 >= COSTLY_UPDATE:
+                size = round(min(size / max(stored_share, 1 / most), MOST_SPARSE * most))
             per_sample = max(1, round(n_features * stored_share))
         size = min(size, max(LARGEST_BATCH // per_sample, least))
         if n_samples is not None:
             size = min(size, max(1, n_samples // LEAST_STEPS))
         return replace(self, batch_size=size)
+
+    @property
+    def is_on_top(self) -> bool:
+        """Whether ``reduction="auto"`` begins with everything, and stays there."""
+        return self.reduction == AUTO and not can_pay(self.n_components, self.batch_size)
 
     @property
     def init_in_use(self) -> str | Array:

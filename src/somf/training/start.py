@@ -170,7 +170,8 @@ def start(
         D = initial_dictionary(config, source, samples, seed, communicator)
     own = samples.rows.own
     n_elsewhere = samples.rows.n - len(own)
-    return initial_state(config, D, seed, own if is_finite else None, n_elsewhere)
+    ids = own if is_finite else None
+    return initial_state(config, D, seed, ids, n_elsewhere, config.is_on_top)
 
 
 def _best_dictionary(
@@ -201,7 +202,8 @@ def _trial(
     communicator: Communicator,
 ) -> float:
     """Learn from some samples; return the objective on them."""
-    state, kernels = initial_state(config, D.copy(), seed, None), kernels_for(config.device)
+    state = initial_state(config, D.copy(), seed, None, is_on_top=config.is_on_top)
+    kernels = kernels_for(config.device)
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
     solver, n = Solver(config, state, communicator), min(TRIAL_SAMPLES, samples.n)
     order = samples.order(loader, seed, 0)
