@@ -68,7 +68,7 @@ def move(monkeypatch, X, costs, **params):
     monkeypatch.setattr(solver, "extra_cost", lambda _, tolerated: next(found) * tolerated)
     monkeypatch.setattr("somf.algorithm.solver.is_probe", lambda _: True)
     for _ in costs:
-        solver.step(rows(solver, X[:30]))
+        solver.step(rows(solver, X[:4]))
     return solver
 
 

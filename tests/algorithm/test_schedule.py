@@ -101,8 +101,8 @@ def test_masked_codes_reach_a_stationary_point_with_it(toy):
 
 
 def test_the_reduction_is_given_up_as_less_is_tolerated_and_never_rises():
-    X, _ = planted(1000, 2000, 8, noise=0.1)
-    model = DictionaryLearning(8, reduction="auto", batch_size=8, random_state=0)
+    X, _ = planted(400, 2000, 4, noise=0.1)
+    model = DictionaryLearning(4, reduction="auto", batch_size=4, random_state=0)
     found = [reduction_of(model.partial_fit(X)) for _ in range(8)]
     assert found == sorted(found, reverse=True)
     assert (found[0], found[-1]) == (STRONGEST, 1)

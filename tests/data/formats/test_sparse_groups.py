@@ -134,6 +134,10 @@ class Part(type(as_source(np.ones((1, 1)))).__mro__[1]):
         self.is_sparse, self.feature_names = source.is_sparse, source.feature_names
         self.chunk_starts = source.chunk_starts[source.chunk_starts < 23]
 
+    @property
+    def stored_share(self):
+        return self.source.stored_share
+
     def rows(self, ids):
         return self.source.rows(ids)
 
