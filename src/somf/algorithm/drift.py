@@ -33,7 +33,7 @@ LATER_JITTER = -0.27
 """The same after an epoch of a fit that ends with passes over all samples. They remove the noise,
 and until then it has a use: it moves atoms out of poor minima."""
 
-LATENESS = 3
+LATENESS = 6
 """The cosine goes from the one to the other like the share of the epoch to this power: for most of
 the first epoch what counts is to come down fast."""
 
