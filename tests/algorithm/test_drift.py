@@ -101,7 +101,7 @@ def test_atoms_that_rest_tell_nothing():
 
 
 @pytest.mark.parametrize("cosine", [-0.5, JITTER, 0.1, 0.9])
-@pytest.mark.parametrize(("batch_size", "early"), [(1, 0.01), (50, 0.5), (100, 1.0), (300, 1.0)])
+@pytest.mark.parametrize(("batch_size", "early"), [(1, 1e-4), (50, 0.25), (100, 1.0), (300, 1.0)])
 def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine, batch_size, early):
     state = moving(np.ones((6, 4)), 100.0)
     state.n_samples_seen = 1000

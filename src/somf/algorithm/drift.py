@@ -44,8 +44,8 @@ GAIN = 1.5
 """By how much ln N changes over a window, for a cosine that differs by one from the right one."""
 
 EARLY_GAIN = 3.0
-"""By how much more, where a window is a single minibatch. There are few of these windows, while N
-is still a guess."""
+"""By how much more, where a window is a single minibatch; it fades with the square of their number.
+There are few of these windows, while N is still a guess."""
 
 MOST_FALL = math.log(2.0)
 """By how much ln N falls over a window, at most."""
@@ -138,7 +138,7 @@ class Drift:
         if math.isnan(cosine):  # the atoms rest
             return
         span = math.log1p(length / self.state.n_samples_seen)
-        gain = GAIN + EARLY_GAIN * min(1.0, batch_size / max(self.state.n_remembered, 1.0))
+        gain = GAIN + EARLY_GAIN * min(1.0, batch_size / max(self.state.n_remembered, 1.0)) ** 2
         change = RISE * span + gain * (self._wanted() - cosine)
         self.state.growth = max(change, -MOST_FALL) / span
 

@@ -44,11 +44,12 @@ atom_alpha : float
     atoms that are not needed vanish, as alternating least squares does.
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
-    of Mairal et al. (2010), without subsampling. ``"auto"`` begins with 4 if codes from a
-    quarter of the features are good enough, until they no longer are: the tolerated error
-    shrinks with the number of samples seen. Otherwise (and without a penalty) codes are exact;
-    if there are more atoms than samples in a minibatch, a quarter of the features is updated
-    until that no longer helps.
+    of Mairal et al. (2010), without subsampling. ``"auto"`` is 1 where a minibatch has more
+    samples than there are atoms, as it has by default with fewer than 256 atoms: subsampling
+    does not pay there. Otherwise it begins with 4 if codes from a quarter of the features are
+    good enough, until they no longer are: the tolerated error shrinks with the number of
+    samples seen. Then (and without a penalty) codes are exact; with many features and atoms, a
+    quarter of the features is updated until that no longer helps.
 code_estimator : {"auto", "averaged", "masked", "exact"}
     How codes are computed: from all masks under which the sample was seen so far (the paper),
     from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
@@ -74,8 +75,9 @@ learning_rate : float or "auto"
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
-    epoch. Where only a part of the entries is known (see `missing`), it is
-    larger, so that a minibatch has twice as many known ones.
+    epoch. For sparse samples it is larger, up to twice these limits, so that a minibatch has
+    as many entries that are stored. Where only a part of the entries is known (see `missing`),
+    a minibatch has twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float
