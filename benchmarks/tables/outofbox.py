@@ -1,5 +1,6 @@
 """Tables of `benchmarks.outofbox`."""
 
+from math import inf
 from statistics import median
 from typing import Any
 
@@ -14,8 +15,10 @@ def setting(results: dict[str, Any]) -> str:
     sets = results["data"].values()
     others = median(found["others"] for found in sets)
     n_seeds = max(len(found["libraries"]["somf"]["objective"]) for found in sets)
+    of_peers = max(len(row["objective"]) for found in sets for row in _peers(found).values())
+    counts = {"seeds of somf": n_seeds, "seeds of peers": of_peers}
     return conditions(
-        results["machine"], {"seeds": n_seeds, "share of the cores used by others": f"{others:.0%}"}
+        results["machine"], counts | {"share of the cores used by others": f"{others:.0%}"}
     )
 
 
@@ -27,6 +30,9 @@ def wins(results: dict[str, Any]) -> str:
     return one_row(
         {
             "fits of peers": len(rows),
+            "reached by the median of our fits": sum(
+                _time(row, "cpu_seconds") < inf for row in rows
+            ),
             "reached with every seed": sum(None not in row["somf cpu_seconds"] for row in rows),
             "reached sooner, in CPU time": sum(_is_sooner(row, "cpu_seconds") for row in rows),
             "reached sooner, in wall time": sum(_is_sooner(row, "wall_seconds") for row in rows),
@@ -105,29 +111,31 @@ def _spread(row: Ends) -> float:
     return float((max(row["objective"]) - min(row["objective"])) / median(row["objective"]))
 
 
-def _ratios(row: Ends, clock: str) -> list[float]:
-    pairs = zip(row[clock], row[f"somf {clock}"], strict=True)
-    return [peer / ours for peer, ours in pairs if ours is not None]
+def _time(row: Ends, clock: str) -> float:
+    """Return when somf reaches the objective, as a median over its seeds."""
+    return float(median(inf if time is None else time for time in row[f"somf {clock}"]))
 
 
 def _is_sooner(row: Ends, clock: str) -> bool:
-    ratios = _ratios(row, clock)
-    return len(ratios) == len(row[clock]) and median(ratios) > 1
+    return _time(row, clock) < median(row[clock])
 
 
 def _reached(row: Ends) -> str:
-    times = [seconds for seconds in row["somf cpu_seconds"] if seconds is not None]
+    times, total = (
+        [t for t in row["somf cpu_seconds"] if t is not None],
+        len(row["somf cpu_seconds"]),
+    )
     if not times:
         return "never"
-    total = len(row["somf cpu_seconds"])
     return _seconds(times) + (f", {len(times)} of {total} seeds" if len(times) < total else "")
 
 
 def _sooner(row: Ends, clock: str) -> str:
-    ratios = _ratios(row, clock)
-    if not ratios:
+    time = _time(row, clock)
+    if time == inf:
         return "–"
-    return size(median(ratios)) if median(ratios) >= 10 else f"{median(ratios):.2g}"
+    ratio = median(row[clock]) / time
+    return size(ratio) if ratio >= 10 else f"{ratio:.2g}"
 
 
 def _number(values: list[float]) -> str:
