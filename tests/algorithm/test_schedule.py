@@ -61,6 +61,14 @@ def test_minibatches_with_more_samples_than_atoms_use_all_features(code_estimato
     assert auto._state.permutation is None
 
 
+def test_small_portions_of_a_stream_may_be_subsampled():
+    X, _ = planted(200, 20_000, 4)
+    model = DictionaryLearning(40, alpha=0.3, random_state=0)
+    for first in range(0, 60, 20):  # the default batch size is 80
+        model.partial_fit(X[first : first + 20])
+    assert reduction_of(model) == STRONGEST
+
+
 def test_masks_that_are_too_small_for_the_atoms_are_not_used_at_all():
     X, _ = planted(200, 24, 16)
     model = DictionaryLearning(16, reduction="auto", random_state=0).partial_fit(X[:50])

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from unittest import mock
 
@@ -305,10 +306,17 @@ def test_a_minibatch_has_two_samples_per_atom_within_limits(k, n, p, expected):
         (5, 10_000, 100, 0.1, 16),  # the update is cheap
         (50, None, 20_000, 0.0, 512),
         (100, None, 10**6, 0.001, 512),
+        (30, None, 200, 3.0, 60),  # every entry is stored three times
     ],
 )
 def test_a_minibatch_of_sparse_samples_has_as_many_entries_within_limits(k, n, p, share, expected):
     assert DictionaryLearning(k)._config().for_samples(n, p, share).batch_size == expected
+
+
+def test_a_gpu_makes_sparse_samples_dense_and_has_room_for_them():
+    config = replace(DictionaryLearning(100)._config(), device="cuda")
+    assert config.for_samples(None, 20_000, 0.01).batch_size == 2048
+    assert config.for_samples(None, 10**6, 0.001).batch_size == 256
 
 
 def test_a_batch_size_that_is_given_stays():

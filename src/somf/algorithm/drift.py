@@ -44,8 +44,8 @@ GAIN = 1.5
 """By how much ln N changes over a window, for a cosine that differs by one from the right one."""
 
 EARLY_GAIN = 3.0
-"""By how much more, where a window is a single minibatch; it fades with the square of their number.
-There are few of these windows, while N is still a guess."""
+"""What is added to it where a window is a single minibatch; it fades with the square of their
+number. There are few of these windows, while N is still a guess."""
 
 MOST_FALL = math.log(2.0)
 """By how much ln N falls over a window, at most."""

@@ -85,7 +85,7 @@ def tolerance(n_samples_seen: int) -> float:
 
 
 def can_pay(n_components: int, batch_size: int) -> bool:
-    """Return whether it can pay to update a part of the atoms only."""
+    """Return whether the lower rungs can pay."""
     return batch_size <= n_components
 
 

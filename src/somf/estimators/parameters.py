@@ -45,8 +45,8 @@ atom_alpha : float
 reduction : float or "auto"
     r ≥ 1: an iteration uses p / r of the features (at least one). 1 is the online algorithm
     of Mairal et al. (2010), without subsampling. ``"auto"`` is 1 where a minibatch has more
-    samples than there are atoms, as it has by default with fewer than 256 atoms: subsampling
-    does not pay there. Otherwise it begins with 4 if codes from a quarter of the features are
+    samples than there are atoms, as is usual with the default `batch_size`: subsampling does
+    not pay there. Otherwise it begins with 4 if codes from a quarter of the features are
     good enough, until they no longer are: the tolerated error shrinks with the number of
     samples seen. Then (and without a penalty) codes are exact; with many features and atoms, a
     quarter of the features is updated until that no longer helps.
@@ -54,7 +54,7 @@ code_estimator : {"auto", "averaged", "masked", "exact"}
     How codes are computed: from all masks under which the sample was seen so far (the paper),
     from the current mask alone (Mensch et al., ICML 2016), or from all features, so that only
     the dictionary update is partial. ``"auto"`` is ``"averaged"`` where `reduction` is a
-    number, and ``"masked"`` where it is ``"auto"``.
+    number, and ``"masked"`` where it is ``"auto"`` and subsamples.
 masks : {"blocks", "bernoulli"}
     Parts of the features: blocks that are drawn once and visited in random order, or a coin
     for every feature at every iteration, as in the paper, which is slower and, with averaged
@@ -75,9 +75,9 @@ learning_rate : float or "auto"
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an
-    epoch. For sparse samples it is larger, up to twice these limits, so that a minibatch has
-    as many entries that are stored. Where only a part of the entries is known (see `missing`),
-    a minibatch has twice as many known ones.
+    epoch. For sparse samples it is up to twice as large as these limits, so that a minibatch
+    stores about as many entries as one of dense samples (unless atoms are few and small). Where
+    only a part of the entries is known (see `missing`), it has about twice as many known ones.
 n_epochs : int
     Passes of `fit` over the data, at most.
 tol : float

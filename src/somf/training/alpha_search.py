@@ -138,7 +138,7 @@ class _Trials:
         n_own = len(self.chosen.ids)
         n_elsewhere = self.chosen.n - n_own
         D = self.D.copy() if components is None else components.T.copy()
-        ids, is_on_top = np.arange(n_own), self.config.is_on_top
+        ids, is_on_top = np.arange(n_own), self.config.is_on_top(self.chosen.n)
         return initial_state(self.config, D, self.seed, ids, n_elsewhere, is_on_top)
 
     def loader(self, state: State) -> Loader:

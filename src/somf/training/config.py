@@ -20,10 +20,10 @@ BATCH_SIZES = {"cpu": (16, 256), "cuda": (256, 1024)}
 """The smallest and the largest batch size by device; a GPU is idle with small ones."""
 
 MOST_SPARSE = 2
-"""How many times as large as that minibatches of sparse samples may be."""
+"""The factor by which minibatches of sparse samples may exceed the largest batch size."""
 
 COSTLY_UPDATE = 2**16
-"""p k², from which the update of the dictionary takes time, so that it counts how many samples
+"""p k², from which the update of the dictionary takes time, so that it matters how many samples
 share it."""
 
 LARGEST_BATCH = 2**26
@@ -136,20 +136,28 @@ class TrainingConfig(Config):
         if self.has_weights:
             size *= 2 if stored_share < 1 else 1
             size = round(size / max(stored_share, size / LARGEST_BATCH))
-            per_sample = max(n_features, self.n_components**2)
+            per_sample = float(max(n_features, self.n_components**2))
         else:
+            share = min(max(stored_share, 1 / most), 1.0)  # entries may be stored several times
             if n_features * self.n_components**2 >= COSTLY_UPDATE:
-                size = round(min(size / max(stored_share, 1 / most), MOST_SPARSE * most))
-            per_sample = max(1, round(n_features * stored_share))
-        size = min(size, max(LARGEST_BATCH // per_sample, least))
+                size = round(min(size / share, MOST_SPARSE * most))
+            # A GPU makes sparse minibatches dense.
+            per_sample = n_features * (1.0 if self.device == "cuda" else share)
+        size = min(size, max(int(LARGEST_BATCH / per_sample), least))
         if n_samples is not None:
             size = min(size, max(1, n_samples // LEAST_STEPS))
         return replace(self, batch_size=size)
 
-    @property
-    def is_on_top(self) -> bool:
-        """Whether ``reduction="auto"`` begins with everything, and stays there."""
-        return self.reduction == AUTO and not can_pay(self.n_components, self.batch_size)
+    def is_on_top(self, n_samples: int) -> bool:
+        """Return whether ``reduction="auto"`` begins with everything, and stays there.
+
+        Parameters
+        ----------
+        n_samples : int
+            Those of an epoch, or of the first portion of a stream.
+        """
+        size = min(self.batch_size, n_samples)
+        return self.reduction == AUTO and not can_pay(self.n_components, size)
 
     @property
     def init_in_use(self) -> str | Array:

@@ -221,8 +221,9 @@ def _with_batch_size(
 ) -> TrainingConfig:
     """Return the configuration with a batch size that is a number; see `for_samples`."""
     share = source.known_share if isinstance(source, ObservedSource) else source.stored_share
-    # Every rank may have rows of its own.
-    return config.for_samples(n_samples, source.shape[1], communicator.tell(share)[0])
+    n = float(source.shape[0])
+    n_stored, n_rows = communicator.total(share * n, n)  # every rank may have rows of its own
+    return config.for_samples(n_samples, source.shape[1], n_stored / n_rows)
 
 
 def learned_offsets(

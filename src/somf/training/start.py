@@ -171,7 +171,7 @@ def start(
     own = samples.rows.own
     n_elsewhere = samples.rows.n - len(own)
     ids = own if is_finite else None
-    return initial_state(config, D, seed, ids, n_elsewhere, config.is_on_top)
+    return initial_state(config, D, seed, ids, n_elsewhere, config.is_on_top(samples.n))
 
 
 def _best_dictionary(
@@ -202,7 +202,7 @@ def _trial(
     communicator: Communicator,
 ) -> float:
     """Learn from some samples; return the objective on them."""
-    state = initial_state(config, D.copy(), seed, None, is_on_top=config.is_on_top)
+    state = initial_state(config, D.copy(), seed, None, is_on_top=config.is_on_top(samples.n))
     kernels = kernels_for(config.device)
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
     solver, n = Solver(config, state, communicator), min(TRIAL_SAMPLES, samples.n)
