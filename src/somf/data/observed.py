@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from somf.data.loader import Loader
 from somf.data.offsets import Offsets
-from somf.data.source import PieceReader, Source, View
+from somf.data.source import DerivedSource, PieceReader, Source, View
 from somf.errors import DataError
 from somf.kernels import kernels_for
 from somf.kernels.observed import Observed
@@ -23,7 +23,7 @@ SAMPLED_ENTRIES = 2**22
 """Entries that tell it, at most."""
 
 
-class ObservedSource(Source):
+class ObservedSource(DerivedSource):
     """A source, together with what is known of its entries.
 
     Parameters
@@ -90,16 +90,6 @@ class ObservedSource(Source):
         rows = self.source.rows(np.linspace(0, n - 1, count).astype(np.int64))
         n_known = rows.size - np.isnan(rows).sum() if isinstance(rows, np.ndarray) else rows.nnz
         return float(n_known) / (count * p)
-
-    @property
-    def entries_per_row(self) -> float:
-        """How many entries of a row are stored, on average."""
-        return self.source.entries_per_row
-
-    @property
-    def stored_share(self) -> float:
-        """Which part of all entries is stored."""
-        return self.source.stored_share
 
     def rows(self, ids: Ints) -> Rows:
         """See `Source.rows`."""

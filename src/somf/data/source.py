@@ -126,3 +126,25 @@ class Source(ABC):
         rows = self.rows(ids)
         check_rows(rows, (len(ids), self.shape[1]), self.is_sparse)
         return rows
+
+
+class DerivedSource(Source):
+    """A source whose rows are made of those of another one, and store as many entries.
+
+    Attributes
+    ----------
+    source : Source
+        The other one.
+    """
+
+    source: Source
+
+    @property
+    def entries_per_row(self) -> float:
+        """How many entries of a row are stored, on average."""
+        return self.source.entries_per_row
+
+    @property
+    def stored_share(self) -> float:
+        """Which part of all entries is stored."""
+        return self.source.stored_share

@@ -1,10 +1,10 @@
 """Some features of another source."""
 
-from somf.data.source import Source
+from somf.data.source import DerivedSource, Source
 from somf.typing import Ints, Rows
 
 
-class SelectedFeatures(Source):
+class SelectedFeatures(DerivedSource):
     """The rows of a source, with some of their features.
 
     Parameters
@@ -30,11 +30,6 @@ class SelectedFeatures(Source):
     def entries_per_row(self) -> float:
         """How many entries of a row are stored, at most, on average."""
         return min(self.source.entries_per_row, float(self.shape[1]))
-
-    @property
-    def stored_share(self) -> float:
-        """Which part of all entries is stored, of all features of the source."""
-        return self.source.stored_share
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples as a new array."""

@@ -3,11 +3,11 @@
 import numpy as np
 import scipy.sparse as sp
 
-from somf.data.source import Source
+from somf.data.source import DerivedSource, Source
 from somf.typing import Array, Ints, Rows
 
 
-class NormalizedSource(Source):
+class NormalizedSource(DerivedSource):
     """A source whose samples have unit norm; samples that are zero stay zero.
 
     Parameters
@@ -34,16 +34,6 @@ class NormalizedSource(Source):
     def remember_norms(self) -> None:
         """Keep the norms of samples that are read from now on."""
         self.norms = np.zeros(self.shape[0])  # memory that no norm is written to is not taken
-
-    @property
-    def entries_per_row(self) -> float:
-        """How many entries of a row are stored, on average."""
-        return self.source.entries_per_row
-
-    @property
-    def stored_share(self) -> float:
-        """Which part of all entries is stored."""
-        return self.source.stored_share
 
     def prefetch(self, ids: Ints) -> None:
         """See `Source.prefetch`."""

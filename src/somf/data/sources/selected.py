@@ -1,10 +1,10 @@
 """Some of the rows of another source."""
 
-from somf.data.source import Source
+from somf.data.source import DerivedSource, Source
 from somf.typing import Ints, Rows
 
 
-class SelectedSource(Source):
+class SelectedSource(DerivedSource):
     """Samples that are chosen from another source, in any order.
 
     Parameters
@@ -19,16 +19,6 @@ class SelectedSource(Source):
         self.shape, self.dtype = (len(ids), source.shape[1]), source.dtype
         self.is_in_memory, self.is_sparse = source.is_in_memory, source.is_sparse
         self.files, self.feature_names = source.files, source.feature_names
-
-    @property
-    def entries_per_row(self) -> float:
-        """How many entries of a row of the other source are stored, on average."""
-        return self.source.entries_per_row
-
-    @property
-    def stored_share(self) -> float:
-        """Which part of all entries of the other source is stored."""
-        return self.source.stored_share
 
     def rows(self, ids: Ints) -> Rows:
         """Return samples."""
