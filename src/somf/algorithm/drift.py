@@ -29,14 +29,6 @@ JITTER = -0.14
 """The cosine at which N is right. It was between −0.1 and −0.25 with the best weights, on most data
 (see docs/defaults.md)."""
 
-LATER_JITTER = -0.27
-"""The same after an epoch of a fit that ends with passes over all samples. They remove the noise,
-and until then it has a use: it moves atoms out of poor minima."""
-
-LATENESS = 6
-"""The cosine goes from the one to the other like the share of the epoch to this power: for most of
-the first epoch what counts is to come down fast."""
-
 RISE = 0.7
 """An N that is right grows like the number of samples seen to this power."""
 
@@ -128,18 +120,13 @@ class Drift:
         D = self.state.D
         return np.array(to_host(D if len(self.rows) == len(D) else D[self.rows]))
 
-    def _wanted(self) -> float:
-        """Return the cosine at which N is right by now."""
-        share = min(self.state.n_samples_seen / self.forgetting.noisy_from, 1.0)
-        return JITTER + share**LATENESS * (LATER_JITTER - JITTER)
-
     def _set_growth(self, cosine: float, length: int, batch_size: int) -> None:
         """Let ln N change, over a window as long as the last one, by what the cosine asks for."""
         if math.isnan(cosine):  # the atoms rest
             return
         span = math.log1p(length / self.state.n_samples_seen)
         gain = GAIN + EARLY_GAIN * min(1.0, batch_size / max(self.state.n_remembered, 1.0)) ** 2
-        change = RISE * span + gain * (self._wanted() - cosine)
+        change = RISE * span + gain * (JITTER - cosine)
         self.state.growth = max(change, -MOST_FALL) / span
 
 

@@ -35,15 +35,15 @@ class Forgetting(Protocol):
         """Note that this minibatch has been learned from."""
         ...
 
-    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
+    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
         """Take into account that samples come again.
 
         Parameters
         ----------
         n_samples : int
             After so many others.
-        has_passes : bool
-            Whether passes over all samples will remove all noise in the end.
+        noisy_from : float
+            Samples after which noise is wanted, since passes over all samples will remove it.
         """
         ...
 
@@ -73,7 +73,7 @@ class PowerLaw:
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Do nothing: the number of samples says it all."""
 
-    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
+    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
         """Do nothing: the weights of the paper do not depend on it."""
 
     def _log_kept(self, start: int, stop: int) -> float:
@@ -109,32 +109,51 @@ LEAST_EXPONENT = 0.75
 MOST_EXPONENT = 0.94
 """N is at most the number of samples seen to this power."""
 
+NOISY_PER_ATOM = 32.0
+"""Samples per atom that are remembered where noise is wanted and codes have no penalty. There, noise
+raises the objective by k/2N of it."""
+
+LEAST_PER_ATOM = 8.0
+"""The same at least, whatever the penalty."""
+
+NOISY_MINIBATCHES = 2
+"""Minibatches that are remembered where noise is wanted, at least."""
+
 
 class Adaptive:
     """An average over about N samples, where N grows as the data asks for it.
 
     The weight of a sample is 1/N, and `somf.algorithm.drift` decides how N grows.
 
+    Noise has a use if passes over all samples remove it in the end. An average over few samples
+    makes atoms move fast: out of poor minima, and along flat valleys of the objective, in which
+    passes are slow. So for some time before the passes N is small.
+
     Parameters
     ----------
     state : State
-        Has N, and the power of the number of samples like which it grows.
+        Has N, the power of the number of samples like which it grows, and atoms.
 
     Attributes
     ----------
     most : float
         What N does not exceed; infinite for a stream.
     noisy_from : float
-        Samples after which noise does no harm (see `somf.algorithm.drift`); infinite where it does.
+        Samples after which noise is wanted; infinite where it is not.
     """
 
     def __init__(self, state: State) -> None:
         self.state, self.most, self.noisy_from = state, math.inf, math.inf
 
-    def expect_epochs(self, n_samples: int, has_passes: bool) -> None:
+    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
         """Take into account that samples come again; see `Forgetting`."""
         self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
-        self.noisy_from = float(n_samples) if has_passes else math.inf
+        self.noisy_from = noisy_from
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether noise is wanted by now."""
+        return self.state.n_samples_seen >= self.noisy_from
 
     def weight(self, n_samples_seen: int, batch_size: int) -> float:
         """Return w = 1 − (1 − 1/N)^b, with N in the middle of the minibatch."""
@@ -152,6 +171,20 @@ class Adaptive:
             N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
         self.state.n_remembered = min(N, self.most)
 
+    def begin_noise(self, residual_share: float, batch_size: int) -> None:
+        """Remember few samples from now on.
+
+        Parameters
+        ----------
+        residual_share : float
+            The share of the residuals in the objective; noise hardly changes the rest of it, the
+            penalty on codes.
+        batch_size : int
+        """
+        per_atom = max(NOISY_PER_ATOM * residual_share, LEAST_PER_ATOM)
+        N = max(per_atom * len(self.state.C), float(NOISY_MINIBATCHES * batch_size))
+        self.state.n_remembered = min(N, self.most)
+
     def forget_most(self) -> None:
         """Remember as little as may be."""
         least: float = float(self.state.n_samples_seen) ** LEAST_EXPONENT
@@ -161,6 +194,8 @@ class Adaptive:
         return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE
 
     def _grown(self, N: float, n_samples_seen: int, batch_size: int) -> float:
+        if n_samples_seen >= self.noisy_from:
+            return N
         seen = float(n_samples_seen + batch_size)
         change = self.state.growth * math.log(seen / n_samples_seen)
         least: float = seen**LEAST_EXPONENT

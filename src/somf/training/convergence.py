@@ -72,6 +72,13 @@ class Convergence:
         self.recent: list[float] = []  # the objectives of the last passes
         is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
         self.may_gather = config.may_gather and is_small
+        n_epochs = min(ONLINE_EPOCHS, math.ceil(ONLINE_SAMPLES / n_samples))
+        self.passes_from = n_epochs * self.interval if self.may_gather else math.inf
+        # With unknown entries few samples tell too little of a feature.
+        has_noise = self.may_gather and not config.has_weights
+        has_time = config.n_epochs >= n_epochs + LEAST_COMPARED
+        noisy_from = min(n_samples, ONLINE_SAMPLES // 2)
+        self.noisy_from = noisy_from if has_noise and has_time else math.inf
 
     @property
     def is_over(self) -> bool:
@@ -150,10 +157,9 @@ class Convergence:
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         improvement = (before - mean) / abs(before) if before else 0.0
         is_plateau = before is not None and improvement < PLATEAU
-        has_seen_enough = n_samples_seen >= min(ONLINE_EPOCHS * self.interval, ONLINE_SAMPLES)
         if solver.state.phase == Phase.PASS:
             self._conclude_pass(solver, mean)
-        elif self.may_gather and (is_plateau or has_seen_enough):
+        elif self.may_gather and (is_plateau or n_samples_seen >= self.passes_from):
             self._begin_passes(solver)
         elif is_plateau and solver.climb(self.batch_size):
             solver.state.is_settled = 1

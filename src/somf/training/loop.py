@@ -108,7 +108,7 @@ class Loop:
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         n = self.samples.n
-        self.solver.forgetting.expect_epochs(n, convergence.may_gather)
+        self.solver.forgetting.expect_epochs(n, convergence.noisy_from)
         every = config.record_every or n
         # Records without a measurement cost nothing.
         self.record_times = RecordTimes(
