@@ -14,8 +14,6 @@ from somf.algorithm.drift import (
     ENTRIES,
     GAIN,
     JITTER,
-    LATENESS,
-    LATER_JITTER,
     MOST_FALL,
     RISE,
     Drift,
@@ -111,21 +109,6 @@ def test_over_a_window_memory_grows_by_what_the_cosine_asks_for(cosine, batch_si
     assert over_a_window == pytest.approx(max(expected, -MOST_FALL))
 
 
-@pytest.mark.parametrize(
-    ("has_passes", "seen", "wanted"),
-    [
-        (False, 5000, JITTER),
-        (True, 500, JITTER + 0.5**LATENESS * (LATER_JITTER - JITTER)),
-        (True, 5000, LATER_JITTER),
-    ],
-)
-def test_more_noise_is_wanted_after_an_epoch_if_passes_remove_it(has_passes, seen, wanted):
-    state = moving(np.ones((6, 4)))
-    state.n_samples_seen, forgetting = seen, Adaptive(state)
-    forgetting.expect_epochs(1000, has_passes)
-    assert Drift(state, forgetting, Alone())._wanted() == pytest.approx(wanted)
-
-
 @pytest.mark.parametrize("shape", [(7, 3), (ENTRIES, 3), (1, 2 * ENTRIES)])
 def test_few_rows_of_large_atoms_are_followed(shape):
     rows = followed_rows(*shape)
@@ -185,7 +168,7 @@ def test_the_median_over_atoms_tells_how_much_further_they_move():
 def test_samples_of_an_epoch_do_not_change_abruptly():
     state = moving(np.zeros((6, 4)), 500.0)
     forgetting = Adaptive(state)
-    forgetting.expect_epochs(1000, has_passes=False)
+    forgetting.expect_epochs(1000)
     drift = Drift(state, forgetting, Alone())
     state.n_samples_seen = 10_000
     for length in (0.0, 1.0, 1000.0):

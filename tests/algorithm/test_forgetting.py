@@ -3,12 +3,16 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from somf.algorithm.forgetting import (
     CHUNK,
     LEAST_EXPONENT,
+    LEAST_PER_ATOM,
     MOST_EXPONENT,
+    NOISY_MINIBATCHES,
+    NOISY_PER_ATOM,
     SHARE_OF_EPOCH,
     Adaptive,
     PowerLaw,
@@ -33,8 +37,15 @@ def test_the_second_sample_is_weighted_as_well_if_the_first_came_alone():
     assert PowerLaw(0.9).weight(1, 2) == pytest.approx(1 - (1 - 2**-0.9) * (1 - 3**-0.9))
 
 
-def adaptive(n_remembered=0.0, growth=0.82):
-    return Adaptive(SimpleNamespace(n_remembered=n_remembered, growth=growth))
+def adaptive(n_remembered=0.0, growth=0.82, n_samples_seen=0, k=5):
+    return Adaptive(
+        SimpleNamespace(
+            n_remembered=n_remembered,
+            growth=growth,
+            n_samples_seen=n_samples_seen,
+            C=np.zeros((k, k)),
+        )
+    )
 
 
 def test_the_first_minibatch_is_all_that_there_is():
@@ -76,7 +87,7 @@ def test_nearly_all_samples_are_remembered_at_most(growth):
 
 def test_no_more_than_a_share_of_an_epoch_is_remembered():
     forgetting = adaptive(90.0, 0.97)
-    forgetting.expect_epochs(200, has_passes=False)
+    forgetting.expect_epochs(200)
     for seen in range(200, 5000, 20):
         forgetting.advance(seen, 20)
     assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 200
@@ -85,7 +96,7 @@ def test_no_more_than_a_share_of_an_epoch_is_remembered():
 
 def test_of_a_single_sample_one_is_remembered():
     forgetting = adaptive()
-    forgetting.expect_epochs(1, has_passes=True)
+    forgetting.expect_epochs(1, noisy_from=1)
     forgetting.advance(0, 1)
     assert forgetting.state.n_remembered == 1
     assert forgetting.weight(1, 1) == 1.0
@@ -100,3 +111,30 @@ def test_before_the_first_sample_a_file_has_no_say_in_the_growth():
     forgetting = adaptive(growth=1e15)
     forgetting.advance(0, 20)
     assert forgetting.state.n_remembered == pytest.approx(20**FIRST_GROWTH)
+
+
+@pytest.mark.parametrize(
+    ("share", "batch_size", "expected"),
+    [
+        (1.0, 10, 5 * NOISY_PER_ATOM),
+        (0.5, 10, 5 * NOISY_PER_ATOM / 2),
+        (0.0, 10, 5 * LEAST_PER_ATOM),
+        (0.5, 200, NOISY_MINIBATCHES * 200),
+        (1.0, 4000, SHARE_OF_EPOCH * 10_000),
+    ],
+)
+def test_where_noise_is_wanted_few_samples_are_remembered(share, batch_size, expected):
+    forgetting = adaptive(4000.0, 0.9, n_samples_seen=10_000)
+    forgetting.expect_epochs(10_000, noisy_from=10_000)
+    assert forgetting.is_noisy
+    forgetting.begin_noise(share, batch_size)
+    for seen in range(10_000, 30_000, 500):
+        forgetting.advance(seen, 500)
+        assert forgetting.state.n_remembered == expected
+    assert forgetting.weight(30_000, 1) == pytest.approx(1 / expected)
+
+
+def test_without_passes_no_noise_is_wanted():
+    forgetting = adaptive(4000.0, 0.9, n_samples_seen=10**9)
+    forgetting.expect_epochs(10_000)
+    assert not forgetting.is_noisy

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from somf import NMF, DictionaryLearning, load
+from somf.algorithm.forgetting import LEAST_PER_ATOM, NOISY_PER_ATOM
 from somf.algorithm.passes import begin_pass
 from somf.algorithm.phases import Phase
+from somf.algorithm.solver import Solver
 from somf.distributed import ALONE
 from somf.training.config import BATCH_SIZES
 from somf.training.convergence import (
@@ -217,11 +219,63 @@ def test_a_fit_that_ends_between_passes_goes_on_with_more_epochs(toy, tmp_path):
     model = DictionaryLearning(5, random_state=0, checkpoint=tmp_path / "c")
     whole = sklearn_clone(model).set_params(checkpoint=tmp_path / "whole").fit(toy)
     ended = set()
-    for n_epochs in range(1, whole.n_samples_seen_ // 300 + 1):
+    # With fewer epochs there would be no noise.
+    for n_epochs in range(3 + LEAST_COMPARED, whole.n_samples_seen_ // 300 + 1):
         model.set_params(n_epochs=n_epochs).fit(toy)
         ended.add(load(tmp_path / "c")._state.phase)
     np.testing.assert_array_equal(model.components_, whole.components_)
-    assert ended == {Phase.ONLINE, Phase.BETWEEN}
+    assert ended == {Phase.BETWEEN}
+
+
+# Noise before passes
+
+
+@pytest.mark.parametrize(
+    ("n", "n_epochs", "noisy"),
+    [
+        (1000, 3 + LEAST_COMPARED, range(1001, 3001)),
+        (1000, 2 + LEAST_COMPARED, range(0)),  # no time for passes
+        (ONLINE_SAMPLES, 100, range(ONLINE_SAMPLES // 2 + 1, ONLINE_SAMPLES + 1)),
+        (LONGEST_EPOCH + 1, 100, range(0)),  # no passes
+    ],
+)
+def test_atoms_are_noisy_between_the_first_epoch_and_passes_that_remove_it(n, n_epochs, noisy):
+    config = DictionaryLearning(4, n_epochs=n_epochs)._config().for_samples(n, 10)
+    assert Convergence(config, n).noisy == noisy
+
+
+@pytest.mark.parametrize("params", [STREAM, {"missing": "nan"}, {"reduction": 4}])
+def test_fits_that_cannot_remove_noise_have_none(params):
+    config = DictionaryLearning(4, **params)._config().for_samples(1000, 10)
+    assert Convergence(config, 1000).noisy == range(0)
+
+
+def test_few_samples_are_remembered_between_the_first_epoch_and_the_passes(toy, caplog):
+    remembered = {}
+
+    def note(progress):
+        remembered[progress.n_samples_seen] = solvers[0].state.n_remembered
+
+    solvers, begin = [], Solver.__init__
+    with mock.patch.object(
+        Solver, "__init__", lambda self, *args: (begin(self, *args), solvers.append(self))[0]
+    ):
+        model = DictionaryLearning(2, batch_size=10, random_state=0, callbacks=note)
+        with caplog.at_level(logging.INFO, logger="somf"):
+            model.fit(toy)
+    within = [N for n, N in remembered.items() if 300 <= n <= 600]
+    assert len(set(within)) == 1
+    assert LEAST_PER_ATOM * 2 <= within[0] <= NOISY_PER_ATOM * 2
+    assert within[0] < remembered[290]
+    assert any("noise moves atoms" in message for message in caplog.messages)
+
+
+@pytest.mark.parametrize("kind", [DictionaryLearning, NMF])
+def test_a_fit_that_is_interrupted_while_atoms_are_noisy_resumes_bit_for_bit(toy, tmp_path, kind):
+    model = kind(5, alpha=0.1, batch_size=20, random_state=0)
+    undisturbed = sklearn_clone(model).fit(np.abs(toy))
+    stops = [15, 16, 22, 37]
+    assert_same_fit(fit_with_stops(model, np.abs(toy), tmp_path / "c", stops), undisturbed)
 
 
 def test_with_a_tolerance_of_zero_a_fit_does_all_its_epochs(toy):

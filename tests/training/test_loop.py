@@ -150,6 +150,24 @@ def test_early_stopping_waits_for_its_patience():
     assert not stopping(Progress(objective=None, history={"objective": [1.0, 1.0, 1.0]}))
 
 
+def test_early_stopping_neither_ends_a_fit_while_atoms_are_noisy_nor_looks_back_after_it():
+    stopping, seen, noisy = EarlyStopping(patience=1), [0, 100, 200, 300, 400, 500], range(101, 301)
+
+    def answer(*objectives):
+        n = len(objectives)
+        history = {"objective": [*objectives], "n_samples_seen": seen[:n]}
+        progress = Progress(objective=objectives[-1], history=history, noisy=noisy)
+        progress.n_samples_seen = seen[n - 1]
+        return stopping(progress)
+
+    assert answer(2.0, 2.0)
+    assert not answer(2.0, 1.0, 1.5)
+    assert not answer(2.0, 1.0, 1.5, 1.5)
+    assert not answer(2.0, 1.0, 1.5, 1.5, 1.2)
+    assert answer(2.0, 1.0, 1.5, 1.5, 1.2, 1.2)
+    assert not answer(2.0, 1.0, 1.5, 1.5, 1.2, 1.1)
+
+
 def test_early_stopping_ends_a_fit_that_makes_no_progress(toy):
     stopping = EarlyStopping(patience=2)
     model = DictionaryLearning(4, n_epochs=500, callbacks=[stopping], random_state=0)

@@ -35,7 +35,7 @@ RISE = 0.7
 GAIN = 1.5
 """By how much ln N changes over a window, for a cosine that differs by one from the right one."""
 
-EARLY_GAIN = 3.0
+EARLY_GAIN = 5.0
 """What is added to it where a window is a single minibatch; it fades with the square of their
 number. There are few of these windows, while N is still a guess."""
 

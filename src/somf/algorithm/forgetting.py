@@ -110,8 +110,8 @@ MOST_EXPONENT = 0.94
 """N is at most the number of samples seen to this power."""
 
 NOISY_PER_ATOM = 32.0
-"""Samples per atom that are remembered where noise is wanted and codes have no penalty. There, noise
-raises the objective by k/2N of it."""
+"""Samples per atom that are remembered where noise is wanted and codes have no penalty: noise then
+raises the objective by a share of k/2N."""
 
 LEAST_PER_ATOM = 8.0
 """The same at least, whatever the penalty."""

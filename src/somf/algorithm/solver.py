@@ -229,6 +229,10 @@ class Solver:
             total, penalties = self.communicator.total(*parts)
             drift.forgetting.begin_noise(1 - penalties / total if total > 0 else 1.0, b)
             self.state.forget_moves()
+            logger.info(
+                "from now on %.0f samples are remembered: noise moves atoms fast, passes remove it",
+                self.state.n_remembered,
+            )
 
     def _is_probe(self) -> bool:
         """Return whether to look for a better rung before this iteration.

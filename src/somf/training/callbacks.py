@@ -37,6 +37,10 @@ class Progress:
         from; at a start, that of the first minibatch, which is NaN until there is one.
     n_unused : int
         Atoms that no sample has used in the last epoch, or in the last `record_every` samples.
+    noisy : range
+        Numbers of samples seen at which the atoms are noisy on purpose, before passes over all
+        samples remove the noise: objectives are then higher than before and after. Empty if there
+        are none.
     history : dict of lists
         All records so far.
     """
@@ -49,6 +53,7 @@ class Progress:
     objective: float | None = None
     training_objective: float = math.nan
     n_unused: int = 0
+    noisy: range = range(0)
     history: History = field(default_factory=dict)
 
     @property
@@ -80,6 +85,9 @@ Callback: TypeAlias = Callable[[Progress], Any]
 class EarlyStopping:
     """Ends a fit whose validation objective no longer improves.
 
+    It does not end a fit while atoms are noisy on purpose (see `Progress`), and compares what comes
+    after that with nothing before it.
+
     Parameters
     ----------
     patience : int
@@ -98,7 +106,12 @@ class EarlyStopping:
             raise ParameterError(
                 "validation", "be given for EarlyStopping", None, "Call fit(X, validation=...)."
             )
-        if progress.objective is None or len(objectives) <= self.patience:
+        if progress.objective is None or progress.n_samples_seen in progress.noisy:
+            return False
+        noisy, seen = progress.noisy, progress.history.get("n_samples_seen", ())
+        if noisy and progress.n_samples_seen >= noisy.stop:
+            objectives = objectives[sum(n < noisy.stop for n in seen) :]
+        if len(objectives) <= self.patience:
             return False
         best_before = min(objectives[: -self.patience])
         best_since = min(objectives[-self.patience :])

@@ -59,6 +59,12 @@ class Convergence:
     ----------
     is_over : bool
         Whether the objective has stopped improving.
+    passes_from : float
+        Samples seen after which passes over all samples begin, if there was no plateau before;
+        infinite if there are none.
+    noisy_from : float
+        Samples seen after which noise is wanted (see `somf.algorithm.forgetting`), if there is time
+        for passes that remove it; else infinite.
     """
 
     def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
@@ -73,12 +79,18 @@ class Convergence:
         is_small = n_samples <= LONGEST_EPOCH and n_samples * config.n_components <= MOST_CODES
         self.may_gather = config.may_gather and is_small
         n_epochs = min(ONLINE_EPOCHS, math.ceil(ONLINE_SAMPLES / n_samples))
-        self.passes_from = n_epochs * self.interval if self.may_gather else math.inf
-        # With unknown entries few samples tell too little of a feature.
-        has_noise = self.may_gather and not config.has_weights
+        self.passes_from = n_epochs * n_samples if self.may_gather else math.inf
         has_time = config.n_epochs >= n_epochs + LEAST_COMPARED
-        noisy_from = min(n_samples, ONLINE_SAMPLES // 2)
-        self.noisy_from = noisy_from if has_noise and has_time else math.inf
+        # With unknown entries few samples tell too little of a feature.
+        has_noise = self.may_gather and has_time and not config.has_weights
+        self.noisy_from = min(n_samples, ONLINE_SAMPLES // 2) if has_noise else math.inf
+
+    @property
+    def noisy(self) -> range:
+        """Numbers of samples seen at which atoms are noisy."""
+        if math.isinf(self.noisy_from):
+            return range(0)
+        return range(int(self.noisy_from) + 1, int(self.passes_from) + 1)
 
     @property
     def is_over(self) -> bool:

@@ -117,7 +117,7 @@ class Loop:
         self.start = perf_counter() - progress.wall_seconds
         self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
-        progress.n_samples_planned = config.n_epochs * n
+        progress.n_samples_planned, progress.noisy = config.n_epochs * n, convergence.noisy
         if state.n_samples_seen > progress.n_samples_planned:
             raise ParameterError(
                 "n_epochs",
