@@ -114,20 +114,22 @@ def test_before_the_first_sample_a_file_has_no_say_in_the_growth():
 
 
 @pytest.mark.parametrize(
-    ("share", "batch_size", "expected"),
+    ("share", "known", "batch_size", "expected"),
     [
-        (1.0, 10, 5 * NOISY_PER_ATOM),
-        (0.5, 10, 5 * NOISY_PER_ATOM / 2),
-        (0.0, 10, 5 * LEAST_PER_ATOM),
-        (0.5, 200, NOISY_MINIBATCHES * 200),
-        (1.0, 4000, SHARE_OF_EPOCH * 10_000),
+        (1.0, 1.0, 10, 5 * NOISY_PER_ATOM),
+        (0.5, 1.0, 10, 5 * NOISY_PER_ATOM / 2),
+        (0.0, 1.0, 10, 5 * LEAST_PER_ATOM),
+        (1.0, 0.25, 10, 5 * NOISY_PER_ATOM * 4),
+        (1.0, 3.0, 10, 5 * NOISY_PER_ATOM),  # weights of entries
+        (0.5, 1.0, 200, NOISY_MINIBATCHES * 200),
+        (1.0, 1.0, 4000, SHARE_OF_EPOCH * 10_000),
     ],
 )
-def test_where_noise_is_wanted_few_samples_are_remembered(share, batch_size, expected):
+def test_where_noise_is_wanted_few_samples_are_remembered(share, known, batch_size, expected):
     forgetting = adaptive(4000.0, 0.9, n_samples_seen=10_000)
     forgetting.expect_epochs(10_000, noisy_from=10_000)
     assert forgetting.is_noisy
-    forgetting.begin_noise(share, batch_size)
+    forgetting.begin_noise(share, known, batch_size)
     for seen in range(10_000, 30_000, 500):
         forgetting.advance(seen, 500)
         assert forgetting.state.n_remembered == expected

@@ -12,6 +12,7 @@ independent numbers it is −½ (1 − 1/e) = −0.32, and for a drift without n
 next to nothing, since some rows of the atoms are enough.
 """
 
+import logging
 import math
 
 import numpy as np
@@ -21,6 +22,8 @@ from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels.host import to_host
 from somf.typing import Array, Ints
+
+logger = logging.getLogger("somf")
 
 ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
@@ -99,6 +102,28 @@ class Drift:
         if is_over:
             state.last_move = move
             self._begin_window(rows)
+
+    def end(self, objective: Array, penalty: Array, known: Array, batch_size: int) -> None:
+        """Follow atoms no longer, and let few samples be remembered: noise is wanted.
+
+        Parameters
+        ----------
+        objective, penalty : array of shape (m,)
+            Of the samples of this rank in the latest minibatch; the penalty is part of the
+            objective.
+        known : array of shape (m,)
+            How many of their entries are known.
+        batch_size : int
+            As in `follow`.
+        """
+        state, sums = self.state, (float(part.sum()) for part in (objective, penalty, known))
+        total, penalties, n_known = self.communicator.total(*sums)
+        residual_share = 1 - penalties / total if total > 0 else 1.0
+        known_share = n_known / (batch_size * len(state.D))
+        self.forgetting.begin_noise(residual_share, known_share, batch_size)
+        state.forget_moves()
+        text = "from now on %.0f samples are remembered: noise moves atoms fast, passes remove it"
+        logger.info(text, state.n_remembered)
 
     @property
     def _is_stream(self) -> bool:

@@ -171,7 +171,7 @@ class Adaptive:
             N = self._grown(self._remembered(n_samples_seen), n_samples_seen, batch_size)
         self.state.n_remembered = min(N, self.most)
 
-    def begin_noise(self, residual_share: float, batch_size: int) -> None:
+    def begin_noise(self, residual_share: float, known_share: float, batch_size: int) -> None:
         """Remember few samples from now on.
 
         Parameters
@@ -179,9 +179,12 @@ class Adaptive:
         residual_share : float
             The share of the residuals in the objective; noise hardly changes the rest of it, the
             penalty on codes.
+        known_share : float
+            The share of the entries that are known: of a feature, so many times as many samples
+            tell nothing.
         batch_size : int
         """
-        per_atom = max(NOISY_PER_ATOM * residual_share, LEAST_PER_ATOM)
+        per_atom = max(NOISY_PER_ATOM * residual_share, LEAST_PER_ATOM) / min(known_share, 1.0)
         N = max(per_atom * len(self.state.C), float(NOISY_MINIBATCHES * batch_size))
         self.state.n_remembered = min(N, self.most)
 

@@ -203,7 +203,7 @@ class Solver:
         if learns and self.dictionary.replace_unused(X, objective):
             self.refresh()
         if learns and self.drift is not None:
-            self._remember(self.drift, objective, code, b, reduction)
+            self._remember(self.drift, X, objective, code, b, reduction)
 
     def _solve(self, problem: Quadratic, code: Array, tol: float) -> Array:
         """Move codes to the solution of their problem; return its objective."""
@@ -218,21 +218,15 @@ class Solver:
         return objective
 
     def _remember(
-        self, drift: Drift, objective: Array, code: Array, b: int, reduction: float
+        self, drift: Drift, X: Batch, objective: Array, code: Array, b: int, reduction: float
     ) -> None:
         """Let the moves of atoms decide how much is remembered; before passes it is little."""
         if not drift.forgetting.is_noisy:
             drift.follow(b, reduction)
         elif self.state.window_start:  # for the first time
-            penalty = self.config.penalty.value(code)
-            parts = float(objective.sum()), float(penalty.sum())
-            total, penalties = self.communicator.total(*parts)
-            drift.forgetting.begin_noise(1 - penalties / total if total > 0 else 1.0, b)
-            self.state.forget_moves()
-            logger.info(
-                "from now on %.0f samples are remembered: noise moves atoms fast, passes remove it",
-                self.state.n_remembered,
-            )
+            known = known_weights(self.kernels, X, self.state.C)
+            penalty = self.config.penalty.value(code) * (known if self.config.per_entry else 1)
+            drift.end(objective, penalty, known, b)
 
     def _is_probe(self) -> bool:
         """Return whether to look for a better rung before this iteration.

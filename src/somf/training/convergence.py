@@ -3,7 +3,7 @@
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
-passes over all samples follow a few intervals (see `somf.algorithm.passes`), and the fit ends when
+passes over all samples follow after two epochs (see `somf.algorithm.passes`), and the fit ends when
 these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
 the interval before, a fit looks at more features; if it looks at all of them already, it ends.
 """
@@ -30,12 +30,11 @@ INTERVAL = 2**17
 MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
-ONLINE_EPOCHS = 3
-"""Epochs after which passes over all samples begin, at the latest."""
+ONLINE_EPOCHS = 2
+"""Epochs after which passes over all samples begin."""
 
 ONLINE_SAMPLES = 2**18
-"""Passes begin at the end of the first epoch by which so many samples have been seen, if that is
-before the third."""
+"""Passes begin after the first epoch if it has so many samples."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -60,8 +59,7 @@ class Convergence:
     is_over : bool
         Whether the objective has stopped improving.
     passes_from : float
-        Samples seen after which passes over all samples begin, if there was no plateau before;
-        infinite if there are none.
+        Samples seen after which passes over all samples begin; infinite if there are none.
     noisy_from : float
         Samples seen after which noise is wanted (see `somf.algorithm.forgetting`), if there is time
         for passes that remove it; else infinite.
@@ -81,8 +79,7 @@ class Convergence:
         n_epochs = min(ONLINE_EPOCHS, math.ceil(ONLINE_SAMPLES / n_samples))
         self.passes_from = n_epochs * n_samples if self.may_gather else math.inf
         has_time = config.n_epochs >= n_epochs + LEAST_COMPARED
-        # With unknown entries few samples tell too little of a feature.
-        has_noise = self.may_gather and has_time and not config.has_weights
+        has_noise = self.may_gather and has_time
         self.noisy_from = min(n_samples, ONLINE_SAMPLES // 2) if has_noise else math.inf
 
     @property
@@ -171,7 +168,7 @@ class Convergence:
         is_plateau = before is not None and improvement < PLATEAU
         if solver.state.phase == Phase.PASS:
             self._conclude_pass(solver, mean)
-        elif self.may_gather and (is_plateau or n_samples_seen >= self.passes_from):
+        elif n_samples_seen >= self.passes_from:
             self._begin_passes(solver)
         elif is_plateau and solver.climb(self.batch_size):
             solver.state.is_settled = 1

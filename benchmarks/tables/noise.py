@@ -1,0 +1,39 @@
+"""Tables of `benchmarks.noise`."""
+
+from statistics import median
+from typing import Any
+
+from benchmarks.noise import EPOCHS, SETTINGS
+from benchmarks.tables.markdown import change, conditions, table
+
+
+def setting(results: dict[str, Any]) -> str:
+    """Return the conditions."""
+    n_seeds = len({row["seed"] for rows in results["data"].values() for row in rows})
+    return conditions(results["machine"] | {"threads": 1}, {"seeds": n_seeds})
+
+
+def early(results: dict[str, Any]) -> str:
+    """Return training objectives after some epochs, relative to those without noise."""
+    return _relative(results, "training objective", f"after {EPOCHS} epochs")
+
+
+def ends(results: dict[str, Any]) -> str:
+    """Return held-out objectives at the end, relative to those without noise, and epochs."""
+    return _relative(results, "objective", "at the end", has_epochs=True)
+
+
+def _relative(results: dict[str, Any], column: str, when: str, has_epochs: bool = False) -> str:
+    rows = []
+    for name, found in results["data"].items():
+        by = {s: [row for row in found if row["setting"] == s] for s in SETTINGS}
+        means = {s: median(row[column] for row in rows) for s, rows in by.items()}
+        cells = [change(means[s] / means["none"] - 1, 2) for s in SETTINGS[1:]]
+        if has_epochs:
+            cells += [f"{median(row['epochs'] for row in by[s]):.0f}" for s in ("none", "rule")]
+        rows.append((name, *cells))
+    words = [*(f"{s} per atom" for s in SETTINGS[1:-1]), "the rule"]
+    header = ("data", *(f"{word}, {when}" for word in words))
+    if has_epochs:
+        header = (*header, "epochs without noise", "epochs with the rule")
+    return table(header, rows)
