@@ -27,8 +27,8 @@ def _relative(results: dict[str, Any], column: str, when: str, has_epochs: bool 
     rows = []
     for name, found in results["data"].items():
         by = {s: [row for row in found if row["setting"] == s] for s in SETTINGS}
-        means = {s: median(row[column] for row in rows) for s, rows in by.items()}
-        cells = [change(means[s] / means["none"] - 1, 2) for s in SETTINGS[1:]]
+        medians = {s: median(row[column] for row in rows) for s, rows in by.items()}
+        cells = [change(medians[s] / medians["none"] - 1, 2) for s in SETTINGS[1:]]
         if has_epochs:
             cells += [f"{median(row['epochs'] for row in by[s]):.0f}" for s in ("none", "rule")]
         rows.append((name, *cells))

@@ -103,7 +103,9 @@ class Drift:
             state.last_move = move
             self._begin_window(rows)
 
-    def end(self, objective: Array, penalty: Array, known: Array, batch_size: int) -> None:
+    def end(
+        self, objective: Array, penalty: Array, known: Array, batch_size: int, reduction: float
+    ) -> None:
         """Follow atoms no longer, and let few samples be remembered: noise is wanted.
 
         Parameters
@@ -112,15 +114,15 @@ class Drift:
             Of the samples of this rank in the latest minibatch; the penalty is part of the
             objective.
         known : array of shape (m,)
-            How many of their entries are known.
-        batch_size : int
+            The sum of the weights of their entries: how many are known, if these have no weights.
+        batch_size, reduction
             As in `follow`.
         """
         state, sums = self.state, (float(part.sum()) for part in (objective, penalty, known))
         total, penalties, n_known = self.communicator.total(*sums)
-        residual_share = 1 - penalties / total if total > 0 else 1.0
+        residual_share = 1 - penalties / total if 0 < total < math.inf else 1.0
         known_share = n_known / (batch_size * len(state.D))
-        self.forgetting.begin_noise(residual_share, known_share, batch_size)
+        self.forgetting.begin_noise(residual_share, known_share, math.ceil(reduction) * batch_size)
         state.forget_moves()
         text = "from now on %.0f samples are remembered: noise moves atoms fast, passes remove it"
         logger.info(text, state.n_remembered)

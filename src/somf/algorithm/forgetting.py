@@ -150,11 +150,6 @@ class Adaptive:
         self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
         self.noisy_from = noisy_from
 
-    @property
-    def is_noisy(self) -> bool:
-        """Whether noise is wanted by now."""
-        return self.state.n_samples_seen >= self.noisy_from
-
     def weight(self, n_samples_seen: int, batch_size: int) -> float:
         """Return w = 1 − (1 − 1/N)^b, with N in the middle of the minibatch."""
         if n_samples_seen == 0:
@@ -172,7 +167,7 @@ class Adaptive:
         self.state.n_remembered = min(N, self.most)
 
     def begin_noise(self, residual_share: float, known_share: float, batch_size: int) -> None:
-        """Remember few samples from now on.
+        """Remember few samples from now on, and no more than until now.
 
         Parameters
         ----------
@@ -180,13 +175,14 @@ class Adaptive:
             The share of the residuals in the objective; noise hardly changes the rest of it, the
             penalty on codes.
         known_share : float
-            The share of the entries that are known: of a feature, so many times as many samples
-            tell nothing.
+            The share of the entries that are known, more than zero. If it is a tenth, ten times as
+            many samples tell as much of a feature.
         batch_size : int
+            Samples of as many minibatches as move all rows of the atoms.
         """
         per_atom = max(NOISY_PER_ATOM * residual_share, LEAST_PER_ATOM) / min(known_share, 1.0)
         N = max(per_atom * len(self.state.C), float(NOISY_MINIBATCHES * batch_size))
-        self.state.n_remembered = min(N, self.most)
+        self.state.n_remembered = min(N, self.most, self.state.n_remembered)
 
     def forget_most(self) -> None:
         """Remember as little as may be."""
@@ -198,7 +194,7 @@ class Adaptive:
 
     def _grown(self, N: float, n_samples_seen: int, batch_size: int) -> float:
         if n_samples_seen >= self.noisy_from:
-            return N
+            return N  # that of `begin_noise`
         seen = float(n_samples_seen + batch_size)
         change = self.state.growth * math.log(seen / n_samples_seen)
         least: float = seen**LEAST_EXPONENT

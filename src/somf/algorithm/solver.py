@@ -221,12 +221,12 @@ class Solver:
         self, drift: Drift, X: Batch, objective: Array, code: Array, b: int, reduction: float
     ) -> None:
         """Let the moves of atoms decide how much is remembered; before passes it is little."""
-        if not drift.forgetting.is_noisy:
+        if self.state.n_samples_seen - b < drift.forgetting.noisy_from:
             drift.follow(b, reduction)
-        elif self.state.window_start:  # for the first time
+        elif self.state.window_start:  # atoms are followed until now
             known = known_weights(self.kernels, X, self.state.C)
             penalty = self.config.penalty.value(code) * (known if self.config.per_entry else 1)
-            drift.end(objective, penalty, known, b)
+            drift.end(objective, penalty, known, b, reduction)
 
     def _is_probe(self) -> bool:
         """Return whether to look for a better rung before this iteration.

@@ -34,7 +34,8 @@ ONLINE_EPOCHS = 2
 """Epochs after which passes over all samples begin."""
 
 ONLINE_SAMPLES = 2**18
-"""Passes begin after the first epoch if it has so many samples."""
+"""Passes begin after the first epoch if it has so many samples, and noise after half as many, or
+after the first epoch."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -84,10 +85,10 @@ class Convergence:
 
     @property
     def noisy(self) -> range:
-        """Numbers of samples seen at which atoms are noisy."""
+        """Numbers of samples seen at which atoms are noisy: until the end of the first pass."""
         if math.isinf(self.noisy_from):
             return range(0)
-        return range(int(self.noisy_from) + 1, int(self.passes_from) + 1)
+        return range(int(self.noisy_from) + 1, int(self.passes_from) + self.interval)
 
     @property
     def is_over(self) -> bool:
