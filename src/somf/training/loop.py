@@ -326,11 +326,14 @@ class Loop:
         """Return whether the history lacks a record of the present.
 
         This depends on nothing but the state and the history, so a fit that ended while it
-        measured the objective makes up for the record when it is resumed.
+        measured the objective makes up for the record when it is resumed. In the middle of a pass
+        there is nothing to record: atoms are as they were at its beginning.
         """
         n_seen, history = self.state.n_samples_seen, self.progress.history
         if not history:
             return True
+        if self.state.phase == Phase.PASS:
+            return False
         last = int(history["n_samples_seen"][-1])
         is_due = n_seen >= self.record_times.next_after(last)
         return is_due or (self._is_done() and last < n_seen)
