@@ -185,7 +185,7 @@ METHODS: dict[str, tuple[Callable[..., tuple[Array, Array]], tuple[int | None, .
     "somf, to the end": (somf_factors, (None,)),
     "ALS": (alternate, (3, 5, 10, 20)),
 }
-"""What is compared, with the numbers of epochs and of sweeps to choose from. The first two epochs
+"""What is compared, with the numbers of epochs and of sweeps to choose from. The first three epochs
 are those of a stream, others are passes over all samples."""
 
 

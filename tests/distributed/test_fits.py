@@ -35,11 +35,11 @@ CASES += [
         ("many unknown", {"missing": "nan", "init": ATOMS, "surrogate": "incremental"}),
         ("many unknown", {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1}),
         ("sparse", {"missing": "absent", "init": ATOMS, "atom_alpha": 0.1}),
-        # Passes over all samples follow two epochs.
-        ("few unknown", {"missing": "nan", "init": ATOMS, "reduction": 1, "n_epochs": 7}),
+        # Passes over all samples follow three epochs.
+        ("few unknown", {"missing": "nan", "init": ATOMS, "reduction": 1, "n_epochs": 8}),
         (
             "many unknown",
-            {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1, "n_epochs": 7},
+            {"missing": "nan", "init": ATOMS, "atom_alpha": 0.1, "reduction": 1, "n_epochs": 8},
         ),
         ("dense", {"atom_alpha": 0.1}),
         ("sparse", {}),

@@ -3,7 +3,7 @@
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
 estimate of the objective on new samples, and later epochs see the same samples again, so that their
 means can be compared. A fit is divided into intervals. If the codes of all samples fit into memory,
-passes over all samples follow after two epochs (see `somf.algorithm.passes`), and the fit ends when
+passes over all samples follow three epochs (see `somf.algorithm.passes`), and the fit ends when
 these hardly change the objective. Otherwise, when the mean over an interval is hardly below that of
 the interval before, a fit looks at more features; if it looks at all of them already, it ends.
 """
@@ -30,12 +30,12 @@ INTERVAL = 2**17
 MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
-ONLINE_EPOCHS = 2
-"""Epochs after which passes over all samples begin."""
+ONLINE_EPOCHS = 3
+"""Epochs after which passes over all samples begin. The last of them is noisy."""
 
 ONLINE_SAMPLES = 2**18
-"""Passes begin after the first epoch if it has so many samples, and noise after half as many, or
-after the first epoch."""
+"""Passes begin at the end of the first epoch by which so many samples have been seen, if that is
+before the third, and noise after half as many, if that is before the end of the second."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -81,7 +81,8 @@ class Convergence:
         self.passes_from = n_epochs * n_samples if self.may_gather else math.inf
         has_time = config.n_epochs >= n_epochs + LEAST_COMPARED
         has_noise = self.may_gather and has_time
-        self.noisy_from = min(n_samples, ONLINE_SAMPLES // 2) if has_noise else math.inf
+        noisy_from = min((ONLINE_EPOCHS - 1) * n_samples, ONLINE_SAMPLES // 2)
+        self.noisy_from = noisy_from if has_noise else math.inf
 
     @property
     def noisy(self) -> range:
