@@ -119,6 +119,13 @@ def test_passes_begin_after_three_epochs():
     assert phases([1.0, 0.9, 0.8, 0.7, 0.6, 0.5]) == Phase.BETWEEN
 
 
+def test_a_fit_that_stalls_before_its_passes_goes_on_to_them():
+    convergence, solver = watch([1.0, 1.0, 1.0], patience=1)
+    assert not convergence.is_over
+    assert solver.state.phase == Phase.BETWEEN
+    assert not watch([1.0, 1.0], patience=1)[0].is_over
+
+
 def test_passes_begin_after_fewer_epochs_that_are_long():
     assert phases([1.0], n_samples=ONLINE_SAMPLES - 1) == Phase.ONLINE
     assert phases([1.0], n_samples=ONLINE_SAMPLES) == Phase.BETWEEN

@@ -175,7 +175,7 @@ class Convergence:
         elif is_plateau and solver.climb(self.batch_size):
             solver.state.is_settled = 1
             self.before = None  # another part of the features, which cannot be compared
-        elif before is not None:
+        elif before is not None and math.isinf(self.passes_from):  # only passes end other fits
             self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
         if self.is_over:
             logger.info(
