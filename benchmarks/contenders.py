@@ -166,7 +166,8 @@ def _followed(
         def is_over(progress: Progress, horizon: int = horizon) -> bool:
             return progress.n_samples_seen >= horizon
 
-        every = max(1, horizon // POINTS)
+        # Passes over all samples change the objective much from one to the next.
+        every = max(1, min(horizon // POINTS, data.train.shape[0]))
         model = estimator(data, seed, record_every=every, callbacks=is_over, **params)
         history = model.fit(data.train, validation=data.test).history_
         found |= dict(zip(map(int, history["n_iter"]), history["objective"], strict=True))
