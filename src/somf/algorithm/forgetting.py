@@ -114,7 +114,7 @@ NOISY_PER_ATOM = 32.0
 raises the objective by a share of k/2N."""
 
 LEAST_PER_ATOM = 8.0
-"""The same at least, whatever the penalty."""
+"""The same where nearly all of the objective is the penalty on codes."""
 
 NOISY_MINIBATCHES = 2
 """Minibatches that are remembered where noise is wanted, at least."""
