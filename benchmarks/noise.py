@@ -58,7 +58,7 @@ def remembering(setting: str) -> Iterator[None]:
     elif setting == "none":
         expect = forgetting.Adaptive.expect_epochs
         with mock.patch.object(
-            forgetting.Adaptive, "expect_epochs", lambda self, n_samples, _: expect(self, n_samples)
+            forgetting.Adaptive, "expect_epochs", lambda self, n_samples, *_: expect(self, n_samples)
         ):
             yield
     else:

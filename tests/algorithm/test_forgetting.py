@@ -133,3 +133,18 @@ def test_where_noise_is_wanted_few_samples_are_remembered(share, known, batch_si
         forgetting.advance(seen, 500)
         assert forgetting.state.n_remembered == expected
     assert forgetting.weight(30_000, 1) == pytest.approx(1 / expected)
+
+
+def test_after_the_noise_all_samples_count_the_same():
+    forgetting = adaptive(400.0, n_samples_seen=10_000)
+    forgetting.expect_epochs(4000, noisy_from=10_000, quiet_from=11_000)
+    kept = 1.0
+    for seen in range(10_500, 12_000, 50):
+        if seen >= 11_000:
+            kept *= 1 - forgetting.weight(seen, 50)
+        forgetting.advance(seen, 50)
+    assert forgetting.state.n_remembered == 400 + 1000
+    assert kept == pytest.approx(400 / 1400, rel=2e-3)
+    for seen in range(12_000, 14_000, 50):
+        forgetting.advance(seen, 50)
+    assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 4000

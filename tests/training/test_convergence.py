@@ -241,15 +241,18 @@ def test_a_fit_that_ends_between_passes_goes_on_with_more_epochs(toy, tmp_path):
 @pytest.mark.parametrize(
     ("n", "n_epochs", "noisy"),
     [
-        (1000, ONLINE_EPOCHS + LEAST_COMPARED, range(2001, 4000)),
+        (1000, ONLINE_EPOCHS + LEAST_COMPARED, range(2001, 3000)),
         (1000, ONLINE_EPOCHS + LEAST_COMPARED - 1, range(0)),  # no time for passes
-        (ONLINE_SAMPLES, 100, range(ONLINE_SAMPLES // 2 + 1, 2 * ONLINE_SAMPLES)),
+        (ONLINE_SAMPLES, 100, range(ONLINE_SAMPLES // 2 + 1, ONLINE_SAMPLES)),
         (LONGEST_EPOCH + 1, 100, range(0)),  # no passes
     ],
 )
-def test_atoms_are_noisy_in_the_epoch_before_passes_that_remove_it(n, n_epochs, noisy):
+def test_atoms_are_noisy_in_the_epoch_before_the_passes(n, n_epochs, noisy):
     config = DictionaryLearning(4, n_epochs=n_epochs)._config().for_samples(n, 10)
-    assert Convergence(config, n).noisy == noisy
+    convergence = Convergence(config, n)
+    assert convergence.noisy == noisy
+    if noisy:  # until halfway to the passes
+        assert convergence.quiet_from - noisy.start + 1 == (noisy.stop - noisy.start + 1) / 2
 
 
 @pytest.mark.parametrize("params", [STREAM, {"reduction": 4}])
@@ -258,7 +261,7 @@ def test_fits_that_cannot_remove_noise_have_none(params):
     assert Convergence(config, 1000).noisy == range(0)
 
 
-def test_few_samples_are_remembered_in_the_epoch_before_the_passes(toy, caplog):
+def test_few_samples_are_remembered_for_half_an_epoch_before_the_passes(toy, caplog):
     remembered = {}
 
     def note(progress):
@@ -271,10 +274,11 @@ def test_few_samples_are_remembered_in_the_epoch_before_the_passes(toy, caplog):
         model = DictionaryLearning(2, batch_size=10, random_state=0, callbacks=note)
         with caplog.at_level(logging.INFO, logger="somf"):
             model.fit(toy)
-    within = [N for n, N in remembered.items() if 610 <= n < 900]
+    within = [N for n, N in remembered.items() if 610 <= n <= 750]
     assert len(set(within)) == 1
     assert LEAST_PER_ATOM * 2 <= within[0] <= NOISY_PER_ATOM * 2
     assert within[0] < remembered[600]
+    assert remembered[900] == min(within[0] + 150, 0.5 * 300)
     assert any("noise moves atoms" in message for message in caplog.messages)
 
 

@@ -35,15 +35,17 @@ class Forgetting(Protocol):
         """Note that this minibatch has been learned from."""
         ...
 
-    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
+    def expect_epochs(
+        self, n_samples: int, noisy_from: float = math.inf, quiet_from: float = math.inf
+    ) -> None:
         """Take into account that samples come again.
 
         Parameters
         ----------
         n_samples : int
             After so many others.
-        noisy_from : float
-            Samples after which noise is wanted, since passes over all samples will remove it.
+        noisy_from, quiet_from : float
+            Samples after which noise is wanted, and after which it is to be averaged out.
         """
         ...
 
@@ -73,7 +75,9 @@ class PowerLaw:
     def advance(self, n_samples_seen: int, batch_size: int) -> None:
         """Do nothing: the number of samples says it all."""
 
-    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
+    def expect_epochs(
+        self, n_samples: int, noisy_from: float = math.inf, quiet_from: float = math.inf
+    ) -> None:
         """Do nothing: the weights of the paper do not depend on it."""
 
     def _log_kept(self, start: int, stop: int) -> float:
@@ -125,9 +129,10 @@ class Adaptive:
 
     The weight of a sample is 1/N, and `somf.algorithm.drift` decides how N grows.
 
-    Noise has a use if passes over all samples remove it in the end. An average over few samples
-    makes atoms move fast: out of poor minima, and along flat valleys of the objective, in which
-    passes are slow. So for some time before the passes N is small.
+    Noise has a use if passes over all samples follow, which are slow along flat valleys of the
+    objective. An average over few samples makes atoms move fast along these valleys, and out of
+    poor minima. So for some time before the passes N is small. Then it grows by one with every
+    sample: all samples since then count the same, which averages the noise out.
 
     Parameters
     ----------
@@ -138,17 +143,21 @@ class Adaptive:
     ----------
     most : float
         What N does not exceed; infinite for a stream.
-    noisy_from : float
-        Samples after which noise is wanted; infinite where it is not.
+    noisy_from, quiet_from : float
+        Samples after which noise is wanted, and after which it is averaged out; infinite without
+        noise.
     """
 
     def __init__(self, state: State) -> None:
-        self.state, self.most, self.noisy_from = state, math.inf, math.inf
+        self.state, self.most = state, math.inf
+        self.noisy_from = self.quiet_from = math.inf
 
-    def expect_epochs(self, n_samples: int, noisy_from: float = math.inf) -> None:
+    def expect_epochs(
+        self, n_samples: int, noisy_from: float = math.inf, quiet_from: float = math.inf
+    ) -> None:
         """Take into account that samples come again; see `Forgetting`."""
         self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
-        self.noisy_from = noisy_from
+        self.noisy_from, self.quiet_from = noisy_from, quiet_from
 
     def weight(self, n_samples_seen: int, batch_size: int) -> float:
         """Return w = 1 − (1 − 1/N)^b, with N in the middle of the minibatch."""
@@ -193,6 +202,8 @@ class Adaptive:
         return self.state.n_remembered or float(n_samples_seen) ** EARLIER_RATE
 
     def _grown(self, N: float, n_samples_seen: int, batch_size: int) -> float:
+        if n_samples_seen >= self.quiet_from:
+            return min(N + batch_size, self.most)
         if n_samples_seen >= self.noisy_from:
             return N  # that of `begin_noise`
         seen = float(n_samples_seen + batch_size)

@@ -39,7 +39,7 @@ class Progress:
         Atoms that no sample has used in the last epoch, or in the last `record_every` samples.
     noisy : range
         Numbers of samples seen at which the atoms are noisy on purpose, until the first pass over
-        all samples is over: objectives are then higher than before and after. Empty if there are
+        all samples begins: objectives are then higher than before and after. Empty if there are
         none.
     history : dict of lists
         All records so far.

@@ -31,7 +31,7 @@ MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
 ONLINE_EPOCHS = 3
-"""Epochs after which passes over all samples begin. The last of them is noisy."""
+"""Epochs after which passes over all samples begin. The first half of the last one is noisy."""
 
 ONLINE_SAMPLES = 2**18
 """Passes begin at the end of the first epoch by which so many samples have been seen, if that is
@@ -61,9 +61,9 @@ class Convergence:
         Whether the objective has stopped improving.
     passes_from : float
         Samples seen after which passes over all samples begin; infinite if there are none.
-    noisy_from : float
-        Samples seen after which noise is wanted (see `somf.algorithm.forgetting`), if there is time
-        for passes that remove it; else infinite.
+    noisy_from, quiet_from : float
+        Samples seen after which noise is wanted (see `somf.algorithm.forgetting`), and after which
+        it is averaged out, halfway to the passes; infinite without time for passes.
     """
 
     def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
@@ -83,13 +83,14 @@ class Convergence:
         has_noise = self.may_gather and has_time
         noisy_from = min((ONLINE_EPOCHS - 1) * n_samples, ONLINE_SAMPLES // 2)
         self.noisy_from = noisy_from if has_noise else math.inf
+        self.quiet_from = (self.noisy_from + self.passes_from) / 2
 
     @property
     def noisy(self) -> range:
-        """Numbers of samples seen at which atoms are noisy: until the end of the first pass."""
+        """Numbers of samples seen at which atoms are noisy: until the first pass begins."""
         if math.isinf(self.noisy_from):
             return range(0)
-        return range(int(self.noisy_from) + 1, int(self.passes_from) + self.interval)
+        return range(int(self.noisy_from) + 1, int(self.passes_from))
 
     @property
     def is_over(self) -> bool:

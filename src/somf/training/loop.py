@@ -108,7 +108,8 @@ class Loop:
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         n = self.samples.n
-        self.solver.forgetting.expect_epochs(n, convergence.noisy_from)
+        noise = convergence.noisy_from, convergence.quiet_from
+        self.solver.forgetting.expect_epochs(n, *noise)
         every = config.record_every or n
         # Records without a measurement cost nothing.
         self.record_times = RecordTimes(
