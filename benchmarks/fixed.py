@@ -3,7 +3,7 @@
     python -m benchmarks.fixed [--seeds 6] [--data digits] [--settings 5] [--scenes FILE]
 
 The data sets of `benchmarks.datasets`. A fixed setting is a reduction, a code estimator and a
-learning rate; all else is the default. Its fit ends after three times the CPU seconds that the
+learning rate; all else is the default. Its fit ends after twice the CPU seconds that the
 defaults need until they are within half a per cent of their own end. Results are written after each
 data set, and those of others are kept.
 """
@@ -24,7 +24,7 @@ from benchmarks.machine import write_results
 CLOSE = 0.005
 """A relative distance from the best objective that counts as reached."""
 
-PATIENCE = 3.0
+PATIENCE = 2.0
 """How many times as long as the defaults a fixed setting may take."""
 
 LEAST_SECONDS = 0.1

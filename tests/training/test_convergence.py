@@ -251,8 +251,9 @@ def test_atoms_are_noisy_in_the_epoch_before_the_passes(n, n_epochs, noisy):
     config = DictionaryLearning(4, n_epochs=n_epochs)._config().for_samples(n, 10)
     convergence = Convergence(config, n)
     assert convergence.noisy == noisy
-    if noisy:  # until halfway to the passes
-        assert convergence.quiet_from - noisy.start + 1 == (noisy.stop - noisy.start + 1) / 2
+    if noisy:  # the last third averages it out
+        length = noisy.stop - noisy.start
+        assert noisy.stop - convergence.quiet_from == pytest.approx(length / 3, abs=1)
 
 
 @pytest.mark.parametrize("params", [STREAM, {"reduction": 4}])
@@ -261,7 +262,7 @@ def test_fits_that_cannot_remove_noise_have_none(params):
     assert Convergence(config, 1000).noisy == range(0)
 
 
-def test_few_samples_are_remembered_for_half_an_epoch_before_the_passes(toy, caplog):
+def test_few_samples_are_remembered_for_a_part_of_the_epoch_before_the_passes(toy, caplog):
     remembered = {}
 
     def note(progress):
@@ -274,11 +275,11 @@ def test_few_samples_are_remembered_for_half_an_epoch_before_the_passes(toy, cap
         model = DictionaryLearning(2, batch_size=10, random_state=0, callbacks=note)
         with caplog.at_level(logging.INFO, logger="somf"):
             model.fit(toy)
-    within = [N for n, N in remembered.items() if 610 <= n <= 750]
+    within = [N for n, N in remembered.items() if 610 <= n <= 800]
     assert len(set(within)) == 1
     assert LEAST_PER_ATOM * 2 <= within[0] <= NOISY_PER_ATOM * 2
     assert within[0] < remembered[600]
-    assert remembered[900] == min(within[0] + 150, 0.5 * 300)
+    assert remembered[900] == min(within[0] + 100, 0.5 * 300)
     assert any("noise moves atoms" in message for message in caplog.messages)
 
 

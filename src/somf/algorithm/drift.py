@@ -124,8 +124,11 @@ class Drift:
         known_share = n_known / (batch_size * len(state.D))
         self.forgetting.begin_noise(residual_share, known_share, math.ceil(reduction) * batch_size)
         state.forget_moves()
-        text = "from now on %.0f samples are remembered: noise moves atoms fast, passes remove it"
-        logger.info(text, state.n_remembered)
+        logger.info(
+            "for some time %.0f samples are remembered: noise moves atoms fast, and is averaged "
+            "out before the passes",
+            state.n_remembered,
+        )
 
     @property
     def _is_stream(self) -> bool:

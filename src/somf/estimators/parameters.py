@@ -71,9 +71,9 @@ learning_rate : float or "auto"
     drift, and noise is averaged out as far as that allows. Averages of β and G then have
     v = 0.78. If the codes of all samples have at most 2²⁴ entries, and there are at most 524,288
     samples, `fit` goes over to accelerated passes over all samples after three epochs, or fewer
-    long ones. In the last of these it remembers few samples, which moves atoms fast; the passes
-    remove the noise. So atoms are noisy if a callback ends the fit in the third epoch; with
-    `n_epochs` below 8 they never are.
+    long ones. For two thirds of the last of these it remembers few samples, which moves atoms
+    fast; the rest averages the noise out. So atoms are noisy if a callback ends the fit in
+    the third epoch; with `n_epochs` below 8 they never are.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an

@@ -31,11 +31,15 @@ MOST_CODES = 2**24
 """Entries of the codes of all samples, up to which there are passes (64 MB in float32)."""
 
 ONLINE_EPOCHS = 3
-"""Epochs after which passes over all samples begin. The first half of the last one is noisy."""
+"""Epochs after which passes over all samples begin. A part of the last one is noisy."""
 
 ONLINE_SAMPLES = 2**18
 """Passes begin at the end of the first epoch by which so many samples have been seen, if that is
 before the third, and noise after half as many, if that is before the end of the second."""
+
+NOISY_SHARE = 2 / 3
+"""Share of the samples between the beginning of noise and the passes after which it is averaged
+out."""
 
 LEAST_COMPARED = 5
 """Passes over which the objective must improve, at least: momentum takes a few to build up."""
@@ -63,7 +67,7 @@ class Convergence:
         Samples seen after which passes over all samples begin; infinite if there are none.
     noisy_from, quiet_from : float
         Samples seen after which noise is wanted (see `somf.algorithm.forgetting`), and after which
-        it is averaged out, halfway to the passes; infinite without time for passes.
+        it is averaged out; infinite without time for passes.
     """
 
     def __init__(self, config: TrainingConfig, n_samples: int, mean_weight: float = 1.0) -> None:
@@ -83,7 +87,7 @@ class Convergence:
         has_noise = self.may_gather and has_time
         noisy_from = min((ONLINE_EPOCHS - 1) * n_samples, ONLINE_SAMPLES // 2)
         self.noisy_from = noisy_from if has_noise else math.inf
-        self.quiet_from = (self.noisy_from + self.passes_from) / 2
+        self.quiet_from = (1 - NOISY_SHARE) * self.noisy_from + NOISY_SHARE * self.passes_from
 
     @property
     def noisy(self) -> range:
