@@ -3,8 +3,8 @@
     python -m benchmarks.noise [--seeds 6] [--data digits] [--processes 2]
 
 The data sets of `benchmarks.datasets` and some of `benchmarks.unseen_datasets`. Fits differ in what
-they remember between the first epoch and the passes: as much as before, a fixed number of samples
-per atom, or what the default rule says. The result is the objective after eight epochs, on the
+they remember in the last epoch before the passes: as much as before, a fixed number of samples
+per atom, what the default rule says, or the same until the passes begin. The result is the objective after eight epochs, on the
 samples that were learned from, and that at the end of a fit, on held-out samples, with the epochs
 that it took. Every fit has one thread.
 """
@@ -23,9 +23,10 @@ from benchmarks.datasets import DATASETS, Dataset
 from benchmarks.machine import write_results
 from benchmarks.unseen_datasets import UNSEEN
 from somf.algorithm import forgetting
+from somf.training import convergence
 
-SETTINGS = ("none", "8", "16", "32", "rule")
-"""Samples per atom that are remembered."""
+SETTINGS = ("none", "8", "16", "32", "until the passes", "rule")
+"""Samples per atom that are remembered, or how."""
 
 EPOCHS = 8
 """Epochs after which fits are compared."""
@@ -52,14 +53,19 @@ NAMES = (
 
 @contextmanager
 def remembering(setting: str) -> Iterator[None]:
-    """Let fits remember so many samples per atom before their passes."""
+    """Let fits remember so many samples per atom for some time before their passes."""
     if setting == "rule":
         yield
     elif setting == "none":
         expect = forgetting.Adaptive.expect_epochs
         with mock.patch.object(
-            forgetting.Adaptive, "expect_epochs", lambda self, n_samples, *_: expect(self, n_samples)
+            forgetting.Adaptive,
+            "expect_epochs",
+            lambda self, n_samples, *_: expect(self, n_samples),
         ):
+            yield
+    elif setting == "until the passes":
+        with mock.patch.object(convergence, "NOISY_SHARE", 1.0):
             yield
     else:
         per_atom = float(setting)

@@ -6,6 +6,9 @@ from typing import Any
 from benchmarks.noise import EPOCHS, SETTINGS
 from benchmarks.tables.markdown import change, conditions, table
 
+WORDS = {"until the passes": "the rule until the passes", "rule": "the rule"}
+"""Settings that are no number of samples per atom."""
+
 
 def setting(results: dict[str, Any]) -> str:
     """Return the conditions."""
@@ -32,8 +35,8 @@ def _relative(results: dict[str, Any], column: str, when: str, has_epochs: bool 
         if has_epochs:
             cells += [f"{median(row['epochs'] for row in by[s]):.0f}" for s in ("none", "rule")]
         rows.append((name, *cells))
-    words = [*(f"{s} per atom" for s in SETTINGS[1:-1]), "the rule"]
+    words = [f"{s} per atom" if s.isdigit() else WORDS[s] for s in SETTINGS[1:]]
     header = ("data", *(f"{word}, {when}" for word in words))
     if has_epochs:
-        header = (*header, "epochs without noise", "epochs with the rule")
+        header = (*header, "epochs without noise", "epochs by the rule")
     return table(header, rows)
