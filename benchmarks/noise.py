@@ -4,9 +4,9 @@
 
 The data sets of `benchmarks.datasets` and some of `benchmarks.unseen_datasets`. Fits differ in what
 they remember in the last epoch before the passes: as much as before, a fixed number of samples
-per atom, what the default rule says, or the same until the passes begin. The result is the objective after eight epochs, on the
-samples that were learned from, and that at the end of a fit, on held-out samples, with the epochs
-that it took. Every fit has one thread.
+per atom, what the default rule says, or the same until the passes begin. The result is the
+objective after eight epochs, on the samples that were learned from, and that at the end of a fit,
+on held-out samples, with the epochs that it took. Every fit has one thread.
 """
 
 import argparse
