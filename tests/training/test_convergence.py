@@ -208,7 +208,13 @@ def test_a_default_fit_ends_by_itself_and_says_why(toy, caplog):
     with caplog.at_level(logging.INFO, logger="somf"):
         model = DictionaryLearning(5, random_state=0).fit(toy)
     assert 2 * 300 < model.n_samples_seen_ < 100 * 300
-    assert any("stopping after" in message for message in caplog.messages)
+    assert any("per pass, on average over the last 5" in message for message in caplog.messages)
+
+
+def test_a_stream_that_ends_says_why(caplog):
+    with caplog.at_level(logging.INFO, logger="somf"):
+        watch([1.0, 1.0, 1.0, 1.0], **STREAM)
+    assert any("in each of the last 2 intervals" in message for message in caplog.messages)
 
 
 def test_a_fit_that_has_done_passes_goes_on_as_a_stream(toy, tmp_path):
@@ -257,7 +263,7 @@ def test_atoms_are_noisy_in_the_epoch_before_the_passes(n, n_epochs, noisy):
 
 
 @pytest.mark.parametrize("params", [STREAM, {"reduction": 4}])
-def test_fits_that_cannot_remove_noise_have_none(params):
+def test_fits_without_passes_have_no_noise(params):
     config = DictionaryLearning(4, **params)._config().for_samples(1000, 10)
     assert Convergence(config, 1000).noisy == range(0)
 
@@ -281,6 +287,25 @@ def test_few_samples_are_remembered_for_a_part_of_the_epoch_before_the_passes(to
     assert within[0] < remembered[600]
     assert remembered[900] == min(within[0] + 100, 0.5 * 300)
     assert any("noise moves atoms" in message for message in caplog.messages)
+
+
+def test_a_fit_that_remembers_little_anyway_does_not_speak_of_noise(toy, caplog):
+    with caplog.at_level(logging.INFO, logger="somf"):
+        DictionaryLearning(20, random_state=0).fit(toy)
+    assert not any("noise moves atoms" in message for message in caplog.messages)
+
+
+def test_noise_does_not_begin_where_it_would_be_averaged_out(toy, tmp_path):
+    def remembered(n_epochs, n_samples):
+        model = DictionaryLearning(2, batch_size=10, n_epochs=n_epochs, random_state=0)
+        model.set_params(checkpoint=tmp_path / "c", callbacks=stopping_at(n_samples // 10))
+        with pytest.raises(StopError):
+            model.fit(toy)
+        return load(tmp_path / "c")._state.n_remembered
+
+    before = remembered(5, 850)  # no time for noise
+    assert before > NOISY_PER_ATOM * 2
+    assert remembered(100, 890) >= before
 
 
 @pytest.mark.parametrize("kind", [DictionaryLearning, NMF])

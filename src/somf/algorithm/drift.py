@@ -122,13 +122,15 @@ class Drift:
         total, penalties, n_known = self.communicator.total(*sums)
         residual_share = 1 - penalties / total if 0 < total < math.inf else 1.0
         known_share = n_known / (batch_size * len(state.D))
+        before = state.n_remembered
         self.forgetting.begin_noise(residual_share, known_share, math.ceil(reduction) * batch_size)
         state.forget_moves()
-        logger.info(
-            "for some time %.0f samples are remembered: noise moves atoms fast, and is averaged "
-            "out before the passes",
-            state.n_remembered,
-        )
+        if state.n_remembered < before:
+            logger.info(
+                "for some time %.0f samples are remembered: noise moves atoms fast, and is "
+                "averaged out before the passes",
+                state.n_remembered,
+            )
 
     @property
     def _is_stream(self) -> bool:

@@ -132,7 +132,7 @@ class Adaptive:
     Noise has a use if passes over all samples follow, which are slow along flat valleys of the
     objective. An average over few samples makes atoms move fast along these valleys, and out of
     poor minima. So for some time before the passes N is small. Then it grows by one with every
-    sample: all samples since then count the same, which averages the noise out.
+    sample, up to its limit: all samples since then count the same, which averages the noise out.
 
     Parameters
     ----------

@@ -220,10 +220,11 @@ class Solver:
     def _remember(
         self, drift: Drift, X: Batch, objective: Array, code: Array, b: int, reduction: float
     ) -> None:
-        """Let the moves of atoms decide how much is remembered; before passes it is little."""
-        if self.state.n_samples_seen - b < drift.forgetting.noisy_from:
+        """Let the moves of atoms decide how much is remembered, until noise is wanted."""
+        n_before = self.state.n_samples_seen - b
+        if n_before < drift.forgetting.noisy_from:
             drift.follow(b, reduction)
-        elif self.state.window_start:  # atoms are followed until now
+        elif n_before < drift.forgetting.quiet_from and self.state.window_start:  # followed so far
             known = known_weights(self.kernels, X, self.state.C)
             penalty = self.config.penalty.value(code) * (known if self.config.per_entry else 1)
             drift.end(objective, penalty, known, b, reduction)

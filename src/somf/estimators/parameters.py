@@ -71,9 +71,10 @@ learning_rate : float or "auto"
     drift, and noise is averaged out as far as that allows. Averages of β and G then have
     v = 0.78. If the codes of all samples have at most 2²⁴ entries, and there are at most 524,288
     samples, `fit` goes over to accelerated passes over all samples after three epochs, or fewer
-    long ones. For two thirds of the last of these it remembers few samples, which moves atoms
-    fast; the rest averages the noise out. So atoms are noisy if a callback ends the fit in
-    the third epoch; with `n_epochs` below 8 they never are.
+    long ones. From the end of the second epoch (or of the first 2¹⁷ samples) on it remembers few
+    samples, which moves atoms fast, and over the last third of the way to the passes it averages
+    this noise out. A callback that ends the fit in between leaves noisy atoms. There is no such
+    noise where `n_epochs` leaves time for fewer than five passes.
 batch_size : int or "auto"
     Samples per iteration. ``"auto"`` is twice the number of atoms (or of features, if these are
     fewer), from 16 to 256 (from 256 to 1,024 on a GPU), with at least ten iterations in an

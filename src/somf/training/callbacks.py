@@ -38,9 +38,9 @@ class Progress:
     n_unused : int
         Atoms that no sample has used in the last epoch, or in the last `record_every` samples.
     noisy : range
-        Numbers of samples seen at which the atoms are noisy on purpose, until the first pass over
-        all samples begins: objectives are then higher than before and after. Empty if there are
-        none.
+        Numbers of samples seen at which the atoms are noisy on purpose, or the noise is averaged
+        out: until the first pass over all samples begins. At most of them objectives are higher
+        than before and after. Empty if there are none.
     history : dict of lists
         All records so far.
     """

@@ -38,7 +38,7 @@ ONLINE_SAMPLES = 2**18
 before the third, and noise after half as many, if that is before the end of the second."""
 
 NOISY_SHARE = 2 / 3
-"""Share of the samples between the beginning of noise and the passes after which it is averaged
+"""Share of the samples from the beginning of noise to the passes; over the others it is averaged
 out."""
 
 LEAST_COMPARED = 5
@@ -84,14 +84,14 @@ class Convergence:
         n_epochs = min(ONLINE_EPOCHS, math.ceil(ONLINE_SAMPLES / n_samples))
         self.passes_from = n_epochs * n_samples if self.may_gather else math.inf
         has_time = config.n_epochs >= n_epochs + LEAST_COMPARED
-        has_noise = self.may_gather and has_time
-        noisy_from = min((ONLINE_EPOCHS - 1) * n_samples, ONLINE_SAMPLES // 2)
-        self.noisy_from = noisy_from if has_noise else math.inf
-        self.quiet_from = (1 - NOISY_SHARE) * self.noisy_from + NOISY_SHARE * self.passes_from
+        self.noisy_from = self.quiet_from = math.inf
+        if self.may_gather and has_time:
+            self.noisy_from = min((ONLINE_EPOCHS - 1) * n_samples, ONLINE_SAMPLES // 2)
+            self.quiet_from = self.noisy_from + NOISY_SHARE * (self.passes_from - self.noisy_from)
 
     @property
     def noisy(self) -> range:
-        """Numbers of samples seen at which atoms are noisy: until the first pass begins."""
+        """Numbers of samples seen at which atoms are noisy, or settle: until the passes begin."""
         if math.isinf(self.noisy_from):
             return range(0)
         return range(int(self.noisy_from) + 1, int(self.passes_from))
@@ -173,7 +173,8 @@ class Convergence:
         self.first, self.total, self.before = n_samples_seen, 0.0, mean
         improvement = (before - mean) / abs(before) if before else 0.0
         is_plateau = before is not None and improvement < PLATEAU
-        if solver.state.phase == Phase.PASS:
+        is_pass = solver.state.phase == Phase.PASS
+        if is_pass:
             self._conclude_pass(solver, mean)
         elif n_samples_seen >= self.passes_from:
             self._begin_passes(solver)
@@ -184,10 +185,11 @@ class Convergence:
             self.n_stalled = self.n_stalled + 1 if improvement < self.tol else 0
         if self.is_over:
             logger.info(
-                "stopping after %d samples: the objective improved by less than tol=%g in each of "
-                "the last %d intervals of %d samples",
+                "stopping after %d samples: the objective improved by less than tol=%g %s the last "
+                "%d intervals of %d samples",
                 n_samples_seen,
                 self.tol,
+                "per pass, on average over" if is_pass else "in each of",
                 self.n_stalled,
                 self.interval,
             )

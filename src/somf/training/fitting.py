@@ -24,9 +24,10 @@ from somf.training.config import TrainingConfig
 from somf.training.contents import ResumePoint
 from somf.training.convergence import Convergence
 from somf.training.identity import FitIdentity
-from somf.training.loop import Loop, ValidationSet, weights_of
+from somf.training.loop import Loop, weights_of
 from somf.training.minibatches import one_pass
 from somf.training.progress_bar import progress_bar
+from somf.training.recorder import ValidationSet
 from somf.training.samples import Rows
 from somf.training.shares import whole_state
 from somf.training.signals import SignalGuard, prompt_signals

@@ -1,10 +1,8 @@
 """The loop over minibatches: clock, records, callbacks, checkpoints, signals."""
 
 import logging
-import math
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -17,9 +15,7 @@ from somf.algorithm.state import State
 from somf.data import Loader
 from somf.distributed import Communicator
 from somf.errors import ParameterError
-from somf.inference.coding import Coder
 from somf.kernels import Kernels
-from somf.kernels.host import to_host
 from somf.kernels.observed import Observed
 from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointManager
@@ -27,24 +23,13 @@ from somf.training.config import TrainingConfig
 from somf.training.contents import CheckpointContents
 from somf.training.convergence import Convergence
 from somf.training.minibatches import Minibatch, Rest, epochs
-from somf.training.record_times import RecordTimes
+from somf.training.recorder import Recorder, ValidationSet
 from somf.training.samples import unvisited
 from somf.training.signals import Interrupted, SignalGuard
 from somf.training.start import Split
 from somf.typing import Array, History, Ints
 
 logger = logging.getLogger("somf")
-
-VALIDATION_TOL = 1e-4
-"""Relative duality gap of the codes behind a recorded objective."""
-
-
-@dataclass(frozen=True)
-class ValidationSet:
-    """Samples on which the objective is measured."""
-
-    loader: Loader
-    ids: Ints
 
 
 def weights_of(
@@ -103,17 +88,15 @@ class Loop:
         self.sample_weight = sample_weight
         self.config, self.state, self.loader = config, state, loader
         self.split, self.samples = split, split.samples
-        self.validation, self.callbacks, self.bar = validation, callbacks, bar
+        self.callbacks, self.bar = callbacks, bar
         self.manager, self.progress, self.guard = manager, progress, guard
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         n = self.samples.n
         noise = convergence.noisy_from, convergence.quiet_from
         self.solver.forgetting.expect_epochs(n, *noise)
-        every = config.record_every or n
-        # Records without a measurement cost nothing.
-        self.record_times = RecordTimes(
-            every, has_early=config.record_every is None and validation is None
+        self.recorder = Recorder(
+            progress, self.solver, convergence, validation, config.record_every, n
         )
         self.start = perf_counter() - progress.wall_seconds
         self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
@@ -148,9 +131,9 @@ class Loop:
 
     def _run_until_signal(self) -> bool:
         """Do what is left of the fit; return False if a signal has interrupted it."""
-        n_iter, n_records = self.state.n_iter, self._n_records()
+        n_iter, n_records = self.state.n_iter, self.recorder.n_records
         try:
-            if self._is_record_due():
+            if self.recorder.is_due(self._is_done()):
                 self._measure_and_record()
             if self._is_resumed:
                 # Call the callbacks again: they may have ended the fit before.
@@ -163,7 +146,7 @@ class Loop:
                 self._measure_and_record()
         except Interrupted:
             return False
-        if (self.state.n_iter, self._n_records()) != (n_iter, n_records):
+        if (self.state.n_iter, self.recorder.n_records) != (n_iter, n_records):
             self._write_checkpoint()
         else:
             logger.info("nothing is left to do after %d samples", self.state.n_samples_seen)
@@ -261,10 +244,10 @@ class Loop:
             tick += self._step_and_compile(minibatch)
         else:
             self._do_step(minibatch)
-        self._complete_first_record()
+        self.recorder.complete_first()
         if self.convergence.is_due(state.n_samples_seen):
             self.convergence.conclude(self.solver)
-        is_due = self._is_record_due()
+        is_due = self.recorder.is_due(self._is_done())
         if is_due:
             self.solver.check()  # waits for a device, so that its time is counted
         now = perf_counter()
@@ -273,7 +256,7 @@ class Loop:
         progress.wall_seconds = now - self.start
         progress.objective = None
         if is_due:
-            progress.n_unused = self._count_unused()
+            progress.n_unused = self.recorder.count_unused()
             self._measure_and_record()
 
     def _do_step(self, minibatch: Minibatch) -> None:
@@ -307,9 +290,6 @@ class Loop:
             logger.info("compiled kernels for %.1f s; later processes reuse them", seconds())
         return seconds()
 
-    def _n_records(self) -> int:
-        return len(self.progress.history.get("n_iter", ()))
-
     def _is_done(self) -> bool:
         return self.state.n_samples_seen == self.progress.n_samples_planned
 
@@ -323,63 +303,13 @@ class Loop:
                 self.bar(self.progress)
         return self.communicator.any(any(answers)) if answers else False
 
-    def _is_record_due(self) -> bool:
-        """Return whether the history lacks a record of the present.
-
-        This depends on nothing but the state and the history, so a fit that ended while it
-        measured the objective makes up for the record when it is resumed. In the middle of a pass
-        there is nothing to record: atoms are as they were at its beginning.
-        """
-        n_seen, history = self.state.n_samples_seen, self.progress.history
-        if not history:
-            return True
-        if self.state.phase == Phase.PASS:
-            return False
-        last = int(history["n_samples_seen"][-1])
-        is_due = n_seen >= self.record_times.next_after(last)
-        return is_due or (self._is_done() and last < n_seen)
-
     def _measure_and_record(self) -> None:
-        progress = self.progress
         self.solver.align()
-        if self.validation is not None:
+        if self.recorder.validation is not None:
             with self._checkpoint_on_error(), self._interruptible():
-                kernels, config = self.solver.kernels, self.config
-                coder = Coder(
-                    kernels,
-                    self.state.D,
-                    config.penalty,
-                    VALIDATION_TOL,
-                    None,
-                    config.atom_alpha,
-                    config.per_entry,
-                )
-                progress.objective = coder.objective(
-                    self.validation.loader, self.validation.ids, self.communicator
-                )
-        last = int(progress.history["n_samples_seen"][-1]) if progress.history else 0
-        progress.training_objective = self.convergence.mean_since(last, self.solver)
-        self.convergence.unrecorded = 0.0
-        progress.wall_seconds = perf_counter() - self.start
-        progress.record()
-        logger.info(
-            "%d samples, %.1f s, %s, %d unused atoms",
-            progress.n_samples_seen,
-            progress.compute_seconds,
-            progress.objective_in_words or "objective not measured",
-            progress.n_unused,
-        )
-
-    def _complete_first_record(self) -> None:
-        """Let the record of the start have the objective of the first minibatch."""
-        column = self.progress.history.get("training_objective")
-        if column is not None and math.isnan(column[0]):
-            column[0] = self.convergence.mean_since(0, self.solver)
-
-    def _count_unused(self) -> int:
-        """Count the atoms that no sample has used for an epoch, or for `record_every` samples."""
-        since = self.state.n_samples_seen - self.record_times.every
-        return int(np.count_nonzero(to_host(self.state.last_used) <= since))
+                self.recorder.measure(self.recorder.validation)
+        self.progress.wall_seconds = perf_counter() - self.start
+        self.recorder.add()
 
     def _write_checkpoint(self) -> str:
         """Write a checkpoint, if the fit has checkpoints; return a sentence about it."""
