@@ -108,7 +108,7 @@ def extra_cost(data: Dataset, reduction: float, iteration: int) -> float | None:
 
     def iterate(solver: Solver, X: Matrix, *rest: Any) -> None:
         if solver.state.n_iter == iteration:
-            found.append(solver.extra_cost(X, 1e-3))
+            found.append(solver.probe.extra_cost(X, 1e-3))
         original(solver, X, *rest)
 
     original = Solver._iterate

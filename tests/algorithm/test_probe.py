@@ -29,9 +29,11 @@ def test_features_without_anything_in_them_are_not_missed():
     X = np.zeros((60, 48))
     X[:, 0] = 1.0
     solver = solver_for(X, k=1)
-    assert solver.extra_cost(rows(solver, X), 1e-6) > 1e-3  # most masks lack the first feature
+    assert (
+        solver.probe.extra_cost(rows(solver, X), 1e-6) > 1e-3
+    )  # most masks lack the first feature
     solver.state.D[:], X[:] = 1 / np.sqrt(48), 1.0
-    assert solver.extra_cost(rows(solver, X), 1e-6) == pytest.approx(0, abs=1e-9)
+    assert solver.probe.extra_cost(rows(solver, X), 1e-6) == pytest.approx(0, abs=1e-9)
 
 
 def test_the_extra_cost_is_that_of_codes_from_the_next_masks(toy):
@@ -59,14 +61,14 @@ def test_the_extra_cost_is_that_of_codes_from_the_next_masks(toy):
         subset = masks.draw(i, STRONGEST)
         places = np.concatenate([np.arange(60)[rows] for rows in subset.rows])
         others.append(cost(codes(places, subset.scale)))
-    assert solver.extra_cost(X, 1e-6) == pytest.approx(np.mean(others) / best - 1, rel=1e-3)
+    assert solver.probe.extra_cost(X, 1e-6) == pytest.approx(np.mean(others) / best - 1, rel=1e-3)
 
 
 def move(monkeypatch, X, costs, **params):
     """Return a solver after iterations whose probes find these shares of what is tolerated."""
     solver, found = solver_for(X, **params), iter(costs)
-    monkeypatch.setattr(solver, "extra_cost", lambda _, tolerated: next(found) * tolerated)
-    monkeypatch.setattr("somf.algorithm.solver.is_probe", lambda _: True)
+    monkeypatch.setattr(solver.probe, "extra_cost", lambda _, tolerated: next(found) * tolerated)
+    monkeypatch.setattr("somf.algorithm.probe.is_probe", lambda _: True)
     for _ in costs:
         solver.step(rows(solver, X[:4]))
     return solver

@@ -1,9 +1,20 @@
 """How much codes from a part of the features cost: what ``reduction="auto"`` decides by."""
 
-from somf.algorithm.config import Config
-from somf.algorithm.masks import Masks, Subset
+import math
+
+from somf.algorithm.config import AUTO, Config
+from somf.algorithm.masks import Subset, masks_for
+from somf.algorithm.phases import Phase
 from somf.algorithm.regression import Quadratic
-from somf.algorithm.schedule import MASKS_PER_PROBE
+from somf.algorithm.schedule import (
+    HOPELESS,
+    HYSTERESIS,
+    MASKS_PER_PROBE,
+    PARTIAL,
+    can_pay,
+    is_probe,
+    tolerance,
+)
 from somf.algorithm.state import State
 from somf.distributed import Communicator
 from somf.kernels import Kernels
@@ -20,20 +31,50 @@ class Probe:
     state : State
     kernels : Kernels
     communicator : Communicator
-    masks : Masks
-        With the strongest reduction, whether the fit uses it at present or not.
     """
 
     def __init__(
-        self,
-        config: Config,
-        state: State,
-        kernels: Kernels,
-        communicator: Communicator,
-        masks: Masks,
+        self, config: Config, state: State, kernels: Kernels, communicator: Communicator
     ) -> None:
         self.config, self.state, self.kernels = config, state, kernels
-        self.communicator, self.masks = communicator, masks
+        self.communicator = communicator
+
+    def is_due(self) -> bool:
+        """Return whether to look for a better rung before the next iteration.
+
+        A fit that averages codes does not go down: it has forgotten its averages.
+        """
+        state, config = self.state, self.config
+        if config.reduction != AUTO or state.phase != Phase.ONLINE or not is_probe(state.n_iter):
+            return False
+        may_go_down = not state.is_settled and config.estimator_in_use != "averaged"
+        return state.rung < PARTIAL or may_go_down
+
+    def direction(self, X: Batch, batch_size: int) -> int:
+        """Return where the cheapest rung is on which codes are good enough.
+
+        Without a penalty, codes from a part of the features fit the noise of that part.
+
+        Parameters
+        ----------
+        X : array, csc_array or Observed of shape (m, p)
+            A minibatch, as in `Solver.step`.
+        batch_size : int
+            Its samples on all ranks.
+
+        Returns
+        -------
+        direction : int
+            1 if it is higher on the ladder, -1 if it is lower, else 0.
+        """
+        state, tolerated = self.state, tolerance(self.state.n_samples_seen)
+        may_mask = self.config.penalty.alpha > 0 and can_pay(self.config.n_components, batch_size)
+        extra = self.extra_cost(X, tolerated) if may_mask else math.inf
+        if extra > HOPELESS * tolerated:
+            state.is_settled = 1
+        if state.rung < PARTIAL:
+            return int(extra > tolerated)
+        return -int(extra <= HYSTERESIS * tolerated)
 
     def extra_cost(self, X: Batch, precision: float) -> float:
         """Return by how much codes from a mask cost more than those from all features.
@@ -53,8 +94,10 @@ class Probe:
         tol, penalty = min(self.config.code_tol, precision / 10), self.config.penalty
         everything = self._quadratic(X, Subset((slice(0, len(self.state.D)),), (), 1.0))
         costs = [float(everything.objective(self._codes(everything, tol), penalty).sum())]
+        # Of the strongest reduction, whether the fit uses it at present or not.
+        masks = masks_for(self.config, len(self.state.D), self.state.seed)
         for i in range(MASKS_PER_PROBE):
-            subset = self.masks.draw(self.state.n_iter + i, self.masks.reduction)
+            subset = masks.draw(self.state.n_iter + i, masks.reduction)
             code = self._codes(self._quadratic(X, subset), tol)
             costs.append(float(everything.objective(code, penalty).sum()))
         best, *others = self.communicator.total(*costs)

@@ -1,7 +1,6 @@
 """One iteration of the algorithm, and nothing else."""
 
 import logging
-import math
 from typing import Any
 from zlib import crc32
 
@@ -28,17 +27,7 @@ from somf.algorithm.regression import (
     Regression,
     gram_cache_for,
 )
-from somf.algorithm.schedule import (
-    HOPELESS,
-    HYSTERESIS,
-    LADDER,
-    PARTIAL,
-    TOP,
-    can_pay,
-    is_probe,
-    next_rung,
-    tolerance,
-)
+from somf.algorithm.schedule import LADDER, PARTIAL, TOP, next_rung
 from somf.algorithm.state import State
 from somf.algorithm.surrogate import (
     Coded,
@@ -89,6 +78,7 @@ class Solver:
         else:
             state.forget_moves()
             state.n_remembered = 0.0
+        self.probe = Probe(config, state, self.kernels, self.communicator)
         self.objectives = Objectives(state, self.kernels)
         self._last_code: Array | None = None
         self._equal_weights: Array | None = None
@@ -159,8 +149,8 @@ class Solver:
 
     def _iterate(self, X: Any, slots: Ints | None, b: int, sample_weight: Array | None) -> None:
         state = self.state
-        if self._is_probe():
-            self._probe(X, b)
+        if self.probe.is_due():
+            self._move_on_ladder(self.probe.direction(X, b), b)
         memory = None if slots is None else state.memory
 
         reduction = self.reduction
@@ -229,17 +219,6 @@ class Solver:
             penalty = self.config.penalty.value(code) * (known if self.config.per_entry else 1)
             drift.end(objective, penalty, known, b, reduction)
 
-    def _is_probe(self) -> bool:
-        """Return whether to look for a better rung before this iteration.
-
-        A fit that averages codes does not go down: it has forgotten its averages.
-        """
-        state, config = self.state, self.config
-        if config.reduction != AUTO or state.phase != Phase.ONLINE or not is_probe(state.n_iter):
-            return False
-        may_go_down = not state.is_settled and config.estimator_in_use != "averaged"
-        return state.rung < PARTIAL or may_go_down
-
     @property
     def reduction(self) -> float:
         """The reduction of the next iteration."""
@@ -247,22 +226,13 @@ class Solver:
             return self.masks.reduction
         return min(LADDER[self.state.rung].reduction, self.masks.reduction)
 
-    def _probe(self, X: Batch, batch_size: int) -> None:
-        """Move on the ladder to the cheapest rung on which codes are good enough.
-
-        Without a penalty, codes from a part of the features fit the noise of that part.
-        """
-        state, tolerated = self.state, tolerance(self.state.n_samples_seen)
-        has_penalty = self.config.penalty.alpha > 0
-        may_mask = has_penalty and can_pay(self.config.n_components, batch_size)
-        extra = self.extra_cost(X, tolerated) if may_mask else math.inf
-        if extra > HOPELESS * tolerated:
-            state.is_settled = 1
-        if state.rung < PARTIAL and extra > tolerated:
+    def _move_on_ladder(self, direction: int, batch_size: int) -> None:
+        """Go to a higher rung or to a lower one, or stay."""
+        if direction > 0:
             self.climb(batch_size)
-        elif state.rung >= PARTIAL and extra <= HYSTERESIS * tolerated:
+        elif direction < 0:
             self._descend()
-        if state.n_iter == 0 and has_penalty:
+        if self.state.n_iter == 0 and self.config.penalty.alpha > 0:
             self._log_rung()
 
     def _descend(self) -> None:
@@ -274,13 +244,6 @@ class Solver:
         self._assemble()
         self.refresh()
         self._log_rung()
-
-    def extra_cost(self, X: Batch, precision: float) -> float:
-        """Return by how much codes from a mask cost more; see `Probe`."""
-        state = self.state
-        masks = masks_for(self.config, len(state.D), state.seed)
-        probe = Probe(self.config, state, self.kernels, self.communicator, masks)
-        return probe.extra_cost(X, precision)
 
     def climb(self, batch_size: int) -> bool:
         """Look at more features, or update more of them, from the next iteration on.
