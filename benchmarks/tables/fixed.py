@@ -17,10 +17,7 @@ def setting(results: dict[str, Any]) -> str:
     """Return the conditions."""
     curves = [curve for found in results["data"].values() for curve in found]
     n_fixed = len({str(curve["setting"]) for curve in curves if curve["setting"]})
-    n_seeds = len({curve["seed"] for curve in curves})
-    return conditions(
-        results["machine"] | {"threads": 1}, {"seeds": n_seeds, "fixed settings": n_fixed}
-    )
+    return conditions(results["machine"] | {"threads": 1}, {"fixed settings": n_fixed})
 
 
 def times(results: dict[str, Any]) -> str:
@@ -41,8 +38,10 @@ def times(results: dict[str, Any]) -> str:
         }
         own = seconds.pop("")
         best = min(seconds, key=lambda words: seconds[words])
-        rows.append((name, _number(own), best, _number(seconds[best]), _ratio(own, seconds[best])))
-    header = ("data", "defaults: CPU s", "best fixed setting", "CPU s", "defaults / fixed")
+        n_seeds = len({curve["seed"] for curve in curves})
+        fixed = seconds[best]
+        rows.append((name, n_seeds, _number(own), best, _number(fixed), _ratio(own, fixed)))
+    header = ("data", "seeds", "defaults: CPU s", "best fixed setting", "CPU s", "defaults / fixed")
     return table(header, rows)
 
 

@@ -216,13 +216,16 @@ class AtomBall:
         """
         mu, c = self.l1_ratio, 1.0 - self.l1_ratio
         D = np.maximum(D, 0) if self.positive else D
+        magnitude = D if self.positive else np.abs(D)
         # Scale by the largest entry against overflow and underflow of the squares.
-        top = np.abs(D).max(axis=0)
+        top = magnitude.max(axis=0)
         D = D / np.where(top > 0, top, 1)
-        l1, l2 = np.abs(D).sum(axis=0), np.square(D).sum(axis=0)
+        l1 = np.abs(D).sum(axis=0) if mu > 0 else np.zeros_like(top)
+        l2 = np.einsum("ij,ij->j", D, D)
         # The positive root of c l2 s² + mu l1 s = 1.
         root = mu * l1 + np.sqrt(np.square(mu * l1) + 4.0 * c * l2)
-        return np.asarray(D * (2.0 / np.where(root > 0, root, 1)))
+        D *= 2.0 / np.where(root > 0, root, 1)
+        return np.asarray(D)
 
 
 def largest_multiplier(size: Array, radius: float, mu: float) -> float:
