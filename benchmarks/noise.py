@@ -13,6 +13,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def remembering(setting: str) -> Iterator[None]:
 def measure(job: tuple[str, str, int]) -> tuple[str, dict[str, Any]]:
     """Return the results of a setting with a seed, and the name of the data."""
     name, setting, seed = job
-    data: Dataset = loaders()[name]()
+    data = load(name)
     with remembering(setting):
         short = estimator(data, seed, n_threads=1, n_epochs=EPOCHS, tol=0).fit(data.train)
         whole = estimator(data, seed, n_threads=1).fit(data.train)
@@ -91,6 +92,12 @@ def measure(job: tuple[str, str, int]) -> tuple[str, dict[str, Any]]:
         "epochs": whole.n_samples_seen_ / data.train.shape[0],
     }
     return name, found
+
+
+@cache
+def load(name: str) -> Dataset:
+    """Return a data set; some take longer to make than a fit."""
+    return loaders()[name]()
 
 
 def loaders() -> dict[str, Callable[[], Dataset]]:
