@@ -103,8 +103,7 @@ def replay(kind, settings, X, size):
     state = start(config, source, hold_out(source, None, seed).samples, seed, is_finite=True)
     loader = loader_for("cpu", source, state.dtype, state.permutation)
     solver, convergence = Solver(config, state), Convergence(config, X.shape[0])
-    noise = convergence.noisy_from, convergence.quiet_from
-    solver.forgetting.expect_epochs(X.shape[0], *noise)
+    solver.forgetting.expect_epochs(X.shape[0], convergence.noisy_from, convergence.quiet_from)
     # The minibatches of a pass are larger, which changes nothing but rounding.
     passes = [
         epochs(loader, share, seed, lambda: config.batch_size, config.n_epochs) for share in shares

@@ -93,8 +93,7 @@ class Loop:
         self.convergence, self.communicator = convergence, communicator
         self.solver = Solver(config, state, communicator)
         n = self.samples.n
-        noise = convergence.noisy_from, convergence.quiet_from
-        self.solver.forgetting.expect_epochs(n, *noise)
+        self.solver.forgetting.expect_epochs(n, convergence.noisy_from, convergence.quiet_from)
         self.recorder = Recorder(
             progress, self.solver, convergence, validation, config.record_every, n
         )
