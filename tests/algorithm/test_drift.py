@@ -17,9 +17,9 @@ from somf.algorithm.drift import (
     MOST_FALL,
     RISE,
     Drift,
+    cosine_of_moves,
     followed_rows,
     lengthening,
-    mean_cosine,
 )
 from somf.algorithm.forgetting import LEAST_EXPONENT, Adaptive
 from somf.algorithm.solver import Solver
@@ -80,12 +80,26 @@ def test_atoms_that_drift_go_on():
 def test_the_cosine_is_a_mean_over_the_atoms_that_have_moved():
     rng = np.random.default_rng(0)
     before, after = rng.standard_normal((2, 6, 4))
+    before[:, 0] = after[:, 0] = 0.1  # drifts
     before[:, 1] = 0
+    after[:, 3] = -9.0 * before[:, 3]  # turns back, and goes far
     pairs = [(before[:, j], after[:, j]) for j in (0, 2, 3)]
-    expected = [a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in pairs]
-    assert mean_cosine(before, after) == pytest.approx(np.mean(expected))
+    expected = np.mean([a @ b / np.sqrt((a @ a) * (b @ b)) for a, b in pairs])
+    assert cosine_of_moves(before, after) == pytest.approx(expected)
     tiny = 1e-15 * before.astype(np.float32)
-    assert mean_cosine(tiny, after.astype(np.float32)) == pytest.approx(np.mean(expected), abs=1e-6)
+    assert cosine_of_moves(tiny, after.astype(np.float32)) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_few_atoms_that_go_far_in_one_direction_count():
+    rng = np.random.default_rng(0)
+    before = rng.standard_normal((30, 50))
+    after = -0.3 * before  # all jitter
+    before[:, :2] = after[:, :2] = 20.0  # but for two
+    together = np.sum(before * after) / np.sqrt(np.sum(before**2) * np.sum(after**2))
+    assert together > 0.5
+    assert cosine_of_moves(before, after) == pytest.approx(together)
+    before[:, :2] = after[:, :2] = 1e-3
+    assert cosine_of_moves(before, after) < -0.9
 
 
 def test_atoms_that_rest_tell_nothing():
@@ -95,7 +109,7 @@ def test_atoms_that_rest_tell_nothing():
         state.n_samples_seen += 10
         drift.follow(10, 1.0)
     assert state.growth == 0.82
-    assert math.isnan(mean_cosine(np.zeros((6, 4)), np.ones((6, 4))))
+    assert math.isnan(cosine_of_moves(np.zeros((6, 4)), np.ones((6, 4))))
 
 
 @pytest.mark.parametrize("cosine", [-0.5, JITTER, 0.1, 0.9])
@@ -139,13 +153,12 @@ def test_after_a_change_of_the_stream_most_is_forgotten(data):
     model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0)
     for _ in range(10):
         model.partial_fit(data)
-    remembered = [model._state.n_remembered]
-    for _ in range(15):  # before all that was remembered has been replaced
-        remembered.append(model.partial_fit(other)._state.n_remembered)
-        if remembered[-1] < remembered[0]:
-            break
-    assert remembered[-1] < 1.1 * model._state.n_samples_seen**LEAST_EXPONENT
-    assert model._state.growth < 1
+    before = model._state.n_remembered
+    least = model._state.n_samples_seen ** LEAST_EXPONENT
+    assert before > 2 * least
+    for _ in range(math.ceil(before / len(other))):  # until all that was remembered is replaced
+        model.partial_fit(other)
+    assert model._state.n_remembered < 1.1 * model._state.n_samples_seen**LEAST_EXPONENT
 
 
 def test_a_change_after_atoms_have_rested_is_noticed(data):

@@ -7,9 +7,9 @@ the two apart. A drift goes on in the same direction. A jitter turns back, since
 the noise that it has followed.
 
 So the moves of atoms over two windows of N samples are compared, one after the other. The cosine
-between the two, as a mean over the atoms, says whether N should grow or fall. For an average of
-independent numbers it is −½ (1 − 1/e) = −0.32, and for a drift without noise it is 1. This costs
-next to nothing, since some rows of the atoms are enough.
+between the two says whether N should grow or fall. For an average of independent numbers it is
+−½ (1 − 1/e) = −0.32, and for a drift without noise it is 1. This costs next to nothing, since some
+rows of the atoms are enough.
 """
 
 import logging
@@ -89,15 +89,13 @@ class Drift:
         rows = self._rows()
         move = rows - state.rows_before
         if state.last_move.size:
-            found = mean_cosine(state.last_move, move), lengthening(state.last_move, move)
-            # All ranks have found the same, up to rounding.
-            cosine, ratio = (x / self.communicator.size for x in self.communicator.total(*found))
-            if ratio > ABRUPT and self._is_stream:
+            if self._is_stream and self._has_changed(move):
                 self.forgetting.forget_most()
                 state.forget_moves()
                 self._begin_window(rows)
                 return
             if is_over:
+                cosine = self._agreed(cosine_of_moves(state.last_move, move))
                 self._set_growth(cosine, length, batch_size)
         if is_over:
             state.last_move = move
@@ -137,6 +135,14 @@ class Drift:
         """Whether samples of another kind may come: those of an epoch come in random order."""
         return math.isinf(self.forgetting.most)
 
+    def _has_changed(self, move: Array) -> bool:
+        """Return whether samples of another kind have come to the stream."""
+        return self._agreed(lengthening(self.state.last_move, move)) > ABRUPT
+
+    def _agreed(self, found: float) -> float:
+        """Return the mean over all ranks, which have found the same, up to rounding."""
+        return self.communicator.total(found)[0] / self.communicator.size
+
     def _begin_window(self, rows: Array) -> None:
         self.state.window_start, self.state.rows_before = self.state.n_samples_seen, rows
 
@@ -168,8 +174,12 @@ def followed_rows(n_features: int, n_components: int) -> Ints:
     return np.linspace(0, n_features - 1, n_rows).astype(np.int64)
 
 
-def mean_cosine(before: Array, after: Array) -> float:
-    """Return the mean over atoms of the cosine between two of their moves.
+def cosine_of_moves(before: Array, after: Array) -> float:
+    """Return the cosine between two moves of the atoms.
+
+    The mean over atoms knows what most of them do, however far they go. But a few that have not
+    found their place, and go far in one direction while all others jitter, hardly count in it. They
+    do where all atoms together are one vector. The larger of both cosines is the one that counts.
 
     Parameters
     ----------
@@ -181,12 +191,15 @@ def mean_cosine(before: Array, after: Array) -> float:
     cosine : float
         Of the atoms that have moved both times; NaN if there are none.
     """
-    lengths = _lengths(before) * _lengths(after)
+    first, second = _lengths(before), _lengths(after)
+    lengths = first * second
     has_moved = lengths > 0
     if not has_moved.any():
         return math.nan
     products = np.einsum("ij,ij->j", before, after)
-    return float((products[has_moved] / lengths[has_moved]).mean())
+    of_most = (products[has_moved] / lengths[has_moved]).mean()
+    of_all = products.sum() / (np.linalg.norm(first) * np.linalg.norm(second))
+    return float(max(of_most, of_all))
 
 
 def lengthening(before: Array, after: Array) -> float:

@@ -110,7 +110,7 @@ SHARE_OF_EPOCH = 0.5
 LEAST_EXPONENT = 0.75
 """N is at least the number of samples seen to this power, the least of the paper's v."""
 
-MOST_EXPONENT = 0.94
+MOST_EXPONENT = 0.9
 """N is at most the number of samples seen to this power."""
 
 NOISY_PER_ATOM = 32.0

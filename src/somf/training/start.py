@@ -165,7 +165,7 @@ def start(
         On the device of the configuration.
     """
     if config.tries_initial_atoms:
-        D = _best_dictionary(config, source, samples, seed, communicator)
+        D = _learned_dictionary(config, source, samples, seed, is_finite, communicator)
     else:
         D = initial_dictionary(config, source, samples, seed, communicator)
     own = samples.rows.own
@@ -174,22 +174,27 @@ def start(
     return initial_state(config, D, seed, ids, n_elsewhere, config.is_on_top(samples.n))
 
 
-def _best_dictionary(
-    config: TrainingConfig, source: Source, samples: Samples, seed: int, communicator: Communicator
+def _learned_dictionary(
+    config: TrainingConfig,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    is_finite: bool,
+    communicator: Communicator,
 ) -> Array:
-    """Return those initial atoms from which a short trial gets furthest.
+    """Return the atoms of the short trial that gets furthest.
 
-    For NMF without a penalty they differ by several per cent, depending on the data, and learning
-    from a few samples tells which are good.
+    For NMF without a penalty, initial atoms differ by several per cent, depending on the data, and
+    learning from a few samples tells which are good. What has been learned in the trial is kept.
     """
     best, lowest = np.empty(0), np.inf
     for init in CANDIDATES:
         wanted = replace(config, init=init)
         D = initial_dictionary(wanted, source, samples, seed, communicator)
-        objective = _trial(config, D, source, samples, seed, communicator)
+        objective, learned = _trial(config, D, source, samples, seed, is_finite, communicator)
         logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
         if not best.size or objective < MARGIN * lowest:  # all objectives may overflow
-            best, lowest = D, objective
+            best, lowest = learned, objective
     return best
 
 
@@ -199,13 +204,16 @@ def _trial(
     source: Source,
     samples: Samples,
     seed: int,
+    is_finite: bool,
     communicator: Communicator,
-) -> float:
-    """Learn from some samples; return the objective on them."""
-    state = initial_state(config, D.copy(), seed, None, is_on_top=config.is_on_top(samples.n))
+) -> tuple[float, Array]:
+    """Learn from some samples; return the objective on them, and the atoms as (p, k)."""
+    state = initial_state(config, D, seed, None, is_on_top=config.is_on_top(samples.n))
     kernels = kernels_for(config.device)
     loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
     solver, n = Solver(config, state, communicator), min(TRIAL_SAMPLES, samples.n)
+    if is_finite:
+        solver.forgetting.expect_epochs(samples.n)
     order = samples.order(loader, seed, 0)
     for minibatch in dealt(loader, samples, order, 0, n, config.batch_size):
         solver.step(minibatch.X, None, minibatch.size)
@@ -213,7 +221,8 @@ def _trial(
     coder = Coder(
         kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
     )
-    return coder.objective(loader, np.sort(order[: samples.before([n])[0]]), communicator)
+    own = np.sort(order[: samples.before([n])[0]])
+    return coder.objective(loader, own, communicator), state.components.T
 
 
 def initial_dictionary(
