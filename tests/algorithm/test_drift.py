@@ -154,7 +154,7 @@ def test_after_a_change_of_the_stream_most_is_forgotten(data):
     for _ in range(10):
         model.partial_fit(data)
     before = model._state.n_remembered
-    least = model._state.n_samples_seen ** LEAST_EXPONENT
+    least = model._state.n_samples_seen**LEAST_EXPONENT
     assert before > 2 * least
     for _ in range(math.ceil(before / len(other))):  # until all that was remembered is replaced
         model.partial_fit(other)
