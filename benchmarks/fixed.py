@@ -1,24 +1,24 @@
 """The defaults, compared with fixed settings: how long until the objective is near its best.
 
-    python -m benchmarks.fixed [--seeds 6] [--data digits] [--settings 5] [--scenes FILE]
+    python -m benchmarks.fixed [--seeds 6] [--data digits] [--settings 5] [--processes 2]
 
 The data sets of `benchmarks.datasets`. A fixed setting is a reduction, a code estimator and a
 learning rate; all else is the default. Its fit ends after twice the CPU seconds that the
-defaults need until they are within half a per cent of their own end. Results are written after each
-data set, and those of others are kept.
+defaults need until they are within half a per cent of their own end. Every fit has one thread.
+Results are written after each data set, and those of others are kept.
 """
 
 import argparse
 import json
-from collections.abc import Callable
-from functools import partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import threadpool_limits
 
 from benchmarks.contenders import Judge, Run, fit_somf
-from benchmarks.datasets import DATASETS, Dataset, scenes
+from benchmarks.datasets import DATASETS, Dataset
+from benchmarks.jobs import Rows, by_data
 from benchmarks.machine import write_results
 
 CLOSE = 0.005
@@ -48,18 +48,38 @@ SETTINGS = (
 """Fixed settings; those that were the fastest on some data set come first."""
 
 
-def measure(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def measure(job: tuple[str, int, int]) -> tuple[str, Rows]:
+    """Return the curves of a data set with a seed: that of the defaults, and of fixed settings."""
+    name, seed, n_settings = job
+    with threadpool_limits(1):
+        return name, curves(load(name), seed, list(SETTINGS[:n_settings]))
+
+
+@cache
+def load(name: str) -> Dataset:
+    """Return a data set; some take longer to make than a fit."""
+    return DATASETS[name]()
+
+
+def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
     """Return the curve of the defaults, and those of fixed settings."""
     judge = Judge(data)
-    own = fit_somf(data, seed, judge, n_threads=1)
-    until = own.seconds_to((1 + CLOSE) * own.objective[-1], "cpu_seconds")
+    # The first fit to some data is slower than those after it, so it says only how long they take.
+    first = fit_somf(data, seed, judge, n_threads=1)
+    until = first.seconds_to((1 + CLOSE) * first.objective[-1], "cpu_seconds")
     assert until is not None
     most = max(PATIENCE * until, LEAST_SECONDS)
-    found = [_curve({}, own)]
-    for setting in settings:
-        run = fit_somf(data, seed, judge, most, n_threads=1, tol=0.0, **setting)
-        found.append(_curve(setting, run))
+    found = []
+    for setting in in_turns([{}, *settings], seed):
+        own = {"most_seconds": most, "tol": 0.0} | setting if setting else {}
+        found.append(_curve(setting, fit_somf(data, seed, judge, n_threads=1, **own)))
     return [curve | {"seed": seed} for curve in found]
+
+
+def in_turns(settings: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
+    """Return settings in another order for every seed, so that each comes first at some time."""
+    turn = seed % len(settings)
+    return settings[turn:] + settings[:turn]
 
 
 def _curve(setting: dict[str, Any], run: Run) -> dict[str, Any]:
@@ -76,25 +96,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="only so many")
-    parser.add_argument("--scenes", type=Path, help="a .npy file (scene, row, column, channel)")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/fixed.json"))
     options = parser.parse_args()
-    loaders: dict[str, Callable[[], Dataset]] = dict(DATASETS)
-    if options.scenes:
-        loaders["scenes"] = partial(scenes, options.scenes)
-    result: dict[str, Any] = {"data": {}}
-    if options.output.exists():
-        result = json.loads(options.output.read_text())
-    settings = list(SETTINGS[: options.settings])
-    for name in options.data or loaders:
-        data = loaders[name]()
-        with threadpool_limits(1):
-            runs = [measure(data, seed, settings) for seed in range(options.seeds)]
-        result["data"][name] = [curve for run in runs for curve in run]
-        result["data"] = {n: result["data"][n] for n in loaders if n in result["data"]} | {
-            n: curves for n, curves in result["data"].items() if n not in loaders
-        }
-        write_results(options.output, {"data": result["data"]})
+    known = json.loads(options.output.read_text())["data"] if options.output.exists() else {}
+    names = options.data or list(DATASETS)
+    jobs = [(name, seed, options.settings) for name in names for seed in range(options.seeds)]
+    for name, rows in by_data(measure, jobs, options.processes):
+        known[name] = sorted(rows, key=lambda row: (row["seed"], str(row["setting"])))
+        write_results(options.output, {"data": {n: known[n] for n in DATASETS if n in known}})
         print(f"{name}: done", flush=True)
 
 

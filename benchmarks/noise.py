@@ -14,13 +14,12 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 from benchmarks.contenders import Judge, estimator
 from benchmarks.datasets import DATASETS, Dataset
+from benchmarks.jobs import Rows, by_data
 from benchmarks.machine import write_results
 from benchmarks.unseen_datasets import UNSEEN
 from somf.algorithm import forgetting
@@ -77,7 +76,7 @@ def remembering(setting: str) -> Iterator[None]:
             yield
 
 
-def measure(job: tuple[str, str, int]) -> tuple[str, dict[str, Any]]:
+def measure(job: tuple[str, str, int]) -> tuple[str, Rows]:
     """Return the results of a setting with a seed, and the name of the data."""
     name, setting, seed = job
     data = load(name)
@@ -91,7 +90,7 @@ def measure(job: tuple[str, str, int]) -> tuple[str, dict[str, Any]]:
         "objective": Judge(data)(whole.components_),
         "epochs": whole.n_samples_seen_ / data.train.shape[0],
     }
-    return name, found
+    return name, [found]
 
 
 @cache
@@ -115,18 +114,11 @@ def main() -> None:
     options = parser.parse_args()
     known = json.loads(options.output.read_text())["data"] if options.output.exists() else {}
     names = options.data or list(loaders())
-    rows: dict[str, list[dict[str, Any]]] = {n: [] for n in names}
     jobs = [(n, s, seed) for n in names for seed in range(options.seeds) for s in SETTINGS]
-    n_left = {n: options.seeds * len(SETTINGS) for n in names}
-    with get_context("spawn").Pool(options.processes) as pool:
-        for name, found in pool.imap_unordered(measure, jobs):
-            rows[name].append(found)
-            n_left[name] -= 1
-            if not n_left[name]:
-                known[name] = sorted(rows[name], key=lambda row: (row["seed"], row["setting"]))
-                ordered = {n: known[n] for n in loaders() if n in known}
-                write_results(options.output, {"data": ordered})
-                print(f"{name}: done", flush=True)
+    for name, rows in by_data(measure, jobs, options.processes):
+        known[name] = sorted(rows, key=lambda row: (row["seed"], row["setting"]))
+        write_results(options.output, {"data": {n: known[n] for n in loaders() if n in known}})
+        print(f"{name}: done", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,33 @@
+"""Measurements of many data sets, in several processes if fits of one thread each are compared."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from typing import Any, TypeAlias
+
+Job: TypeAlias = tuple[Any, ...]
+"""What is to be measured; the name of the data set comes first."""
+
+Rows: TypeAlias = list[dict[str, Any]]
+"""Results of a job."""
+
+
+def by_data(
+    measure: Callable[[Job], tuple[str, Rows]], jobs: Sequence[Job], n_processes: int
+) -> Iterator[tuple[str, Rows]]:
+    """Yield the results of every data set as soon as all of its jobs are done.
+
+    Parameters
+    ----------
+    measure : callable
+        Returns the name of the data set of a job, and its results.
+    jobs : sequence of tuples
+    n_processes : int
+    """
+    n_left, rows = Counter(name for name, *_ in jobs), defaultdict[str, Rows](list)
+    with get_context("spawn").Pool(n_processes) as pool:
+        for name, found in pool.imap_unordered(measure, jobs):
+            rows[name] += found
+            n_left[name] -= 1
+            if not n_left[name]:
+                yield name, rows[name]
