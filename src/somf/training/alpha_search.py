@@ -26,9 +26,9 @@ from somf.distributed import ALONE, Communicator
 from somf.kernels import kernels_for
 from somf.training.config import TrainingConfig
 from somf.training.density_probes import AtomProbe, CodeProbe
+from somf.training.initial_dictionary import initial_dictionary
 from somf.training.minibatches import epochs
 from somf.training.samples import Samples
-from somf.training.start import initial_dictionary
 from somf.typing import Array, Ints
 
 logger = logging.getLogger("somf.training.alpha_search")

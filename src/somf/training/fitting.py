@@ -24,8 +24,8 @@ from somf.training.config import TrainingConfig
 from somf.training.contents import ResumePoint
 from somf.training.convergence import Convergence
 from somf.training.identity import FitIdentity
-from somf.training.loop import Loop, weights_of
-from somf.training.minibatches import one_pass
+from somf.training.loop import Loop
+from somf.training.minibatches import one_pass, weights_of
 from somf.training.progress_bar import progress_bar
 from somf.training.recorder import ValidationSet
 from somf.training.samples import Rows
@@ -158,7 +158,9 @@ def _fit(
                     config, source, split.samples.ids, sample_weight, communicator
                 )
                 config = resolve_alpha(config, source, split.samples, seed, communicator)
-                state = start(config, source, split.samples, seed, True, communicator)
+                state = start(
+                    config, source, split.samples, seed, True, communicator, sample_weight
+                )
                 state.offsets = offsets
                 progress = Progress()
             else:
@@ -331,7 +333,7 @@ def partial_fit(
             samples = Rows.alone(source.shape[0]).among(ids)
             offsets = learned_offsets(config, source, ids, sample_weight)
             config = resolve_alpha(config, source, samples, seed)
-            state = start(config, source, samples, seed, is_finite=False)
+            state = start(config, source, samples, seed, False, sample_weight=sample_weight)
             state.offsets = offsets
         state = state.on_device(kernels)
         slots = None

@@ -15,14 +15,13 @@ from somf.algorithm.state import State
 from somf.data import Loader
 from somf.distributed import Communicator
 from somf.errors import ParameterError
-from somf.kernels import Kernels
 from somf.kernels.observed import Observed
 from somf.training.callbacks import Callback, Progress
 from somf.training.checkpoint import CheckpointManager
 from somf.training.config import TrainingConfig
 from somf.training.contents import CheckpointContents
 from somf.training.convergence import Convergence
-from somf.training.minibatches import Minibatch, Rest, epochs
+from somf.training.minibatches import Minibatch, Rest, epochs, weights_of
 from somf.training.recorder import Recorder, ValidationSet
 from somf.training.samples import unvisited
 from somf.training.signals import Interrupted, SignalGuard
@@ -30,16 +29,6 @@ from somf.training.start import Split
 from somf.typing import Array, History, Ints
 
 logger = logging.getLogger("somf")
-
-
-def weights_of(
-    ids: Ints, sample_weight: Array | None, state: State, kernels: Kernels
-) -> Array | None:
-    """Return the weights of some samples on the device; None if all count the same."""
-    if sample_weight is None:
-        return None
-    weights: Any = kernels.to_device(sample_weight[ids].astype(state.dtype))
-    return weights  # type: ignore[no-any-return] # an array of the device
 
 
 class Loop:

@@ -3,13 +3,15 @@
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from somf.algorithm.state import State
 from somf.data import Loader
+from somf.kernels import Kernels
 from somf.training.samples import Samples
-from somf.typing import Ints, Matrix
+from somf.typing import Array, Ints, Matrix
 
 
 class Minibatch(NamedTuple):
@@ -118,3 +120,13 @@ def _pass(loader: Loader, batches: list[Ints], sizes: list[int]) -> Generator[Mi
         for ids, size in zip(batches, sizes, strict=True):
             # No name: its memory is free once it is used.
             yield Minibatch(ids, next(matrices) if len(ids) else loader.nothing(), size)
+
+
+def weights_of(
+    ids: Ints, sample_weight: Array | None, state: State, kernels: Kernels
+) -> Array | None:
+    """Return the weights of some samples on the device; None if all count the same."""
+    if sample_weight is None:
+        return None
+    weights: Any = kernels.to_device(sample_weight[ids].astype(state.dtype))
+    return weights  # type: ignore[no-any-return] # an array of the device

@@ -1,54 +1,23 @@
 """What is read before the first iteration: which samples to learn from, and initial atoms."""
 
-import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from somf.algorithm.initialization import initial_atoms, initial_state, non_negative_parts
-from somf.algorithm.solver import Solver
+from somf.algorithm.initialization import initial_state
 from somf.algorithm.state import State
-from somf.data import Loader, Source, as_source, loader_for
+from somf.data import Source, as_source
 from somf.distributed import ALONE, Communicator
 from somf.distributed.dealing import edges_of
 from somf.errors import DataError, ParameterError
-from somf.inference.coding import Coder
-from somf.kernels import kernels_for
-from somf.kernels.observed import Batch, Observed
 from somf.randomness import generator
 from somf.training.config import TrainingConfig
-from somf.training.minibatches import dealt
+from somf.training.initial_dictionary import initial_dictionary
+from somf.training.initial_trials import InitialTrials
 from somf.training.samples import Rows, Samples
-from somf.typing import Array, Ints, Matrix
-
-logger = logging.getLogger("somf")
-
-SVD_SAMPLES = 1000
-"""Samples whose singular vectors become initial atoms, at least. A tenth of them gave worse atoms
-on hyperspectral pixels; more gave no better ones on any data."""
-
-SVD_SAMPLES_PER_ATOM = 10
-"""The same for every atom of the dictionary."""
-
-SVD_ENTRIES = 2**24
-"""Entries of these samples that are held in memory, at most."""
-
-
-CANDIDATES = ("random", "samples", "nndsvd")
-"""The initial atoms that a trial compares. Where they are equally good at first, fits from random
-ones end lower."""
-
-TRIAL_SAMPLES = 500
-"""Samples of the trial."""
-
-MARGIN = 0.995
-"""A candidate must get to this fraction of the objective of the best one before it."""
-
-TRIAL_TOL = 1e-3
-"""Relative duality gap of the codes by which it is judged."""
+from somf.typing import Array, Ints
 
 
 @dataclass(frozen=True)
@@ -145,6 +114,7 @@ def start(
     seed: int,
     is_finite: bool,
     communicator: Communicator = ALONE,
+    sample_weight: Array | None = None,
 ) -> State:
     """Return the state before the first iteration.
 
@@ -158,6 +128,8 @@ def start(
     is_finite : bool
         Whether the source is all the data there will be, rather than the beginning of a stream.
     communicator : Communicator
+    sample_weight : ndarray of shape (n,), optional
+        How much each row of the source counts.
 
     Returns
     -------
@@ -165,138 +137,11 @@ def start(
         On the device of the configuration.
     """
     if config.tries_initial_atoms:
-        D = _learned_dictionary(config, source, samples, seed, is_finite, communicator)
+        parts = config, source, samples, seed, is_finite, communicator, sample_weight
+        D = InitialTrials(*parts).best()
     else:
         D = initial_dictionary(config, source, samples, seed, communicator)
     own = samples.rows.own
     n_elsewhere = samples.rows.n - len(own)
     ids = own if is_finite else None
     return initial_state(config, D, seed, ids, n_elsewhere, config.is_on_top(samples.n))
-
-
-def _learned_dictionary(
-    config: TrainingConfig,
-    source: Source,
-    samples: Samples,
-    seed: int,
-    is_finite: bool,
-    communicator: Communicator,
-) -> Array:
-    """Return the atoms of the short trial that gets furthest.
-
-    For NMF without a penalty, initial atoms differ by several per cent, depending on the data, and
-    learning from a few samples tells which are good. What has been learned in the trial is kept.
-    """
-    best, lowest = np.empty(0), np.inf
-    for init in CANDIDATES:
-        wanted = replace(config, init=init)
-        D = initial_dictionary(wanted, source, samples, seed, communicator)
-        objective, learned = _trial(config, D, source, samples, seed, is_finite, communicator)
-        logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
-        if not best.size or objective < MARGIN * lowest:  # all objectives may overflow
-            best, lowest = learned, objective
-    return best
-
-
-def _trial(
-    config: TrainingConfig,
-    D: Array,
-    source: Source,
-    samples: Samples,
-    seed: int,
-    is_finite: bool,
-    communicator: Communicator,
-) -> tuple[float, Array]:
-    """Learn from some samples; return the objective on them, and the atoms as (p, k)."""
-    state = initial_state(config, D, seed, None, is_on_top=config.is_on_top(samples.n))
-    kernels = kernels_for(config.device)
-    loader = loader_for(config.device, source, config.dtype_for(source.dtype), state.permutation)
-    solver, n = Solver(config, state, communicator), min(TRIAL_SAMPLES, samples.n)
-    if is_finite:
-        solver.forgetting.expect_epochs(samples.n)
-    order = samples.order(loader, seed, 0)
-    for minibatch in dealt(loader, samples, order, 0, n, config.batch_size):
-        solver.step(minibatch.X, None, minibatch.size)
-    solver.check()
-    coder = Coder(
-        kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
-    )
-    own = np.sort(order[: samples.before([n])[0]])
-    return coder.objective(loader, own, communicator), state.components.T
-
-
-def initial_dictionary(
-    config: TrainingConfig,
-    source: Source,
-    samples: Samples,
-    seed: int,
-    communicator: Communicator = ALONE,
-) -> Array:
-    """Return initial atoms inside the ball, features in the order of the data, as (p, k)."""
-    dtype, k = config.dtype_for(source.dtype), config.n_components
-    if isinstance(config.init, str):
-        loader, init = loader_for("cpu", source, dtype), config.init_in_use
-        if init == "nndsvd":
-            rows = _parts_then_samples(loader, samples, k, seed, communicator)
-        else:
-            n_samples = k if init == "samples" else 0
-            rows = _random_samples(loader, samples, n_samples, seed, communicator)
-        return initial_atoms(rows, k, config.ball, seed)
-    if config.init.shape[1] != source.shape[1]:
-        raise ParameterError(
-            "init",
-            f"have n_features={source.shape[1]} columns",
-            config.init,
-            got=str(config.init.shape[1]),
-        )
-    return np.stack([config.ball.project(atom) for atom in config.init.astype(dtype)], axis=1)
-
-
-def _parts_then_samples(
-    loader: Loader, samples: Samples, n_components: int, seed: int, communicator: Communicator
-) -> Array:
-    """Return the parts of singular vectors of some samples, and samples if these are too few."""
-    most = int(SVD_ENTRIES / loader.source.entries_per_row)
-    wanted = max(SVD_SAMPLES, SVD_SAMPLES_PER_ATOM * n_components)
-    # The first samples of an epoch: few chunks have to be read for them.
-    n_own = samples.first(max(n_components, min(wanted, most)))[samples.rows.rank]
-    order = samples.order(loader, seed, 0)[:n_own]
-    X: Any = loader.load(np.sort(order)) if len(order) else loader.nothing()
-    X = gathered(X.values if isinstance(X, Observed) else X, communicator)
-    parts = non_negative_parts(X, n_components, seed)
-    n_missing = n_components - len(parts)
-    rows = np.concatenate([parts, _dense(X[:n_missing])]) if n_missing else parts
-    # All ranks have computed the same, up to rounding; rank 0 decides.
-    return communicator.sum(rows if communicator.rank == 0 else np.zeros_like(rows))[0]
-
-
-def _random_samples(
-    loader: Loader, samples: Samples, n_samples: int, seed: int, communicator: Communicator
-) -> Array:
-    """Return some samples, as many from each rank as it has of all; fewer if there are no more."""
-    counts, rank = samples.first(n_samples), samples.rows.rank
-    chosen = samples.generator(seed, "init").permutation(samples.ids)[: counts[rank]]
-    rows = np.zeros((int(counts.sum()), loader.source.shape[1]), loader.dtype)
-    if len(chosen):
-        first = int(counts[:rank].sum())
-        rows[first : first + len(chosen)] = _dense(loader.load(chosen))
-    return communicator.sum(rows)[0]
-
-
-def gathered(X: Matrix, communicator: Communicator) -> Matrix:
-    """Return the samples of all ranks, one rank after the other."""
-    if communicator.size == 1:
-        return X
-    if isinstance(X, np.ndarray):
-        return np.concatenate(communicator.gather(X))
-    rows = sp.csr_array(X)
-    arrays = (rows.data, rows.indices.astype(np.int64), np.diff(rows.indptr).astype(np.int64))
-    data, indices, lengths = (np.concatenate(communicator.gather(array)) for array in arrays)
-    indptr = np.append(0, np.cumsum(lengths))
-    return sp.csr_array((data, indices, indptr), shape=(len(lengths), X.shape[1])).tocsc()
-
-
-def _dense(X: Batch) -> Array:
-    """Return samples as an array, with zeros where nothing is known."""
-    X = X.values if isinstance(X, Observed) else X
-    return X if isinstance(X, np.ndarray) else X.toarray()

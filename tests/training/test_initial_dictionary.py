@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf import NMF, DictionaryLearning, MatrixFactorization
+from somf import NMF, DictionaryLearning
 from somf.data import Source, as_source
-from somf.distributed import ALONE
 from somf.errors import ParameterError
-from somf.training import start
+from somf.training import initial_dictionary as module
+from somf.training.initial_dictionary import initial_dictionary
 from somf.training.samples import Samples
-from somf.training.start import initial_dictionary
 
 X = np.random.default_rng(0).gamma(0.5, size=(60, 20))
 
@@ -45,43 +44,6 @@ def test_auto_is_samples():
     assert same(DictionaryLearning(5, alpha=0, init="auto"), DictionaryLearning(5))
 
 
-def test_in_nmf_without_a_penalty_a_trial_chooses_the_initial_atoms():
-    general = MatrixFactorization(5, alpha=0, init="auto", positive_code=True, positive_atoms=True)
-    for model in (NMF(5), general):
-        assert model._config().tries_initial_atoms
-    for model in (NMF(5, alpha=0.1), NMF(5, alpha="auto"), NMF(5, init="samples")):
-        assert not model._config().tries_initial_atoms
-
-
-@pytest.mark.parametrize(
-    ("objectives", "best"),
-    [
-        ((1.0, 0.999, 0.998), "random"),
-        ((1.0, 0.9, 0.899), "samples"),
-        ((1.0, 0.999, 0.9), "nndsvd"),
-        ((1.0, 0.9, 0.8), "nndsvd"),
-    ],
-)
-def test_a_fit_goes_on_from_the_trial_that_did_better(monkeypatch, objectives, best):
-    answers = iter(objectives)
-    monkeypatch.setattr(start, "_trial", lambda config, D, *_: (next(answers), D / 2))
-    config = NMF(5)._config().for_samples(*X.shape)
-    state = start.start(config, as_source(X), Samples.alone(len(X)), 0, is_finite=True)
-    np.testing.assert_array_equal(state.components, atoms(NMF(5, init=best)).T / 2)
-
-
-def test_the_trial_learns():
-    config = NMF(5)._config().for_samples(*X.shape)
-    D = atoms(NMF(5, init="samples"))
-    before = D.copy()
-    after, learned = start._trial(config, D, as_source(X), Samples.alone(len(X)), 0, True, ALONE)
-    nothing = np.zeros((1, 20))
-    model = NMF(5, init=before.T, n_epochs=1).fit(nothing)
-    assert after < 0.95 * model.objective(X)
-    model = NMF(5, init=learned.T, n_epochs=1).fit(nothing)
-    assert after == pytest.approx(model.objective(X), rel=1e-2)
-
-
 @pytest.mark.parametrize("data", [X, X[:3], sp.csr_array(X), X.astype(np.float32)])
 @pytest.mark.parametrize("k", [5, 40])
 def test_atoms_of_nndsvd_are_different_non_negative_and_on_the_border(data, k):
@@ -93,7 +55,7 @@ def test_atoms_of_nndsvd_are_different_non_negative_and_on_the_border(data, k):
 
 
 def test_nndsvd_reads_a_bounded_part_of_the_data_in_the_order_of_its_chunks(monkeypatch):
-    monkeypatch.setattr(start, "SVD_SAMPLES", 50)
+    monkeypatch.setattr(module, "SVD_SAMPLES", 50)
     monkeypatch.setattr("somf.data.order.BUFFER_BYTES", 1)  # shuffle as few chunks as possible
     source = Counting()
     atoms(NMF(4, init="nndsvd"), source)
@@ -102,7 +64,7 @@ def test_nndsvd_reads_a_bounded_part_of_the_data_in_the_order_of_its_chunks(monk
 
 
 def test_nndsvd_needs_no_more_memory_for_long_samples_than_the_atoms_do(monkeypatch):
-    monkeypatch.setattr(start, "SVD_ENTRIES", 300)
+    monkeypatch.setattr(module, "SVD_ENTRIES", 300)
     source = Counting()
     atoms(NMF(4, init="nndsvd"), source)
     assert len(source.read_ids) == 15
