@@ -1,6 +1,6 @@
 """How much of the past to remember: fixed weights of the paper against those that are measured.
 
-    python -m benchmarks.forgetting [--seeds 3] [--data digits planted]
+    python -m benchmarks.forgetting [--seeds 3] [--data digits planted] [--processes 2]
 
 A stream of samples, each seen once, with all features (`reduction=1`). The weight of sample t is
 t^−v, or it follows from the moves of atoms (``learning_rate="auto"``). The objective on
@@ -9,6 +9,7 @@ held-out samples is measured after 500, 1,000, 2,000 and so on. Results of other
 
 import argparse
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.contenders import Judge, estimator
 from benchmarks.datasets import DATASETS, Dataset
+from benchmarks.jobs import Rows, by_data
 from benchmarks.machine import write_results
 from benchmarks.unseen_datasets import UNSEEN
 
@@ -55,6 +57,21 @@ FIRST, LAST = 500, 64_000
 """Samples after which the objective is measured first and last."""
 
 
+def measure(job: tuple[str, int]) -> tuple[str, Rows]:
+    """Return the objectives of streams of a data set with a seed, and the name of the data."""
+    name, seed = job
+    data = load(name)
+    judge = Judge(data)
+    with threadpool_limits(1):
+        return name, [follow(data, rate, seed, judge) for rate in WEIGHTS]
+
+
+@cache
+def load(name: str) -> Dataset:
+    """Return a data set; some take longer to make than a stream."""
+    return (UNSEEN | DATASETS)[name]()
+
+
 def follow(data: Dataset, rate: float | str, seed: int, judge: Judge) -> dict[str, Any]:
     """Return the held-out objective of a stream after doubling numbers of samples."""
     n = data.train.shape[0]
@@ -74,20 +91,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
+    parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/forgetting.json"))
     options = parser.parse_args()
-    loaders = UNSEEN | DATASETS
-    result: dict[str, Any] = {}
-    if options.output.exists():
-        result = json.loads(options.output.read_text())["data"]
-    for name in options.data or (*CHOSEN_ON, *OTHERS):
-        data = loaders[name]()
-        judge = Judge(data)
-        with threadpool_limits(1):
-            result[name] = [
-                follow(data, rate, seed, judge) for seed in range(options.seeds) for rate in WEIGHTS
-            ]
-        write_results(options.output, {"data": result})
+    known = json.loads(options.output.read_text())["data"] if options.output.exists() else {}
+    names = options.data or (*CHOSEN_ON, *OTHERS)
+    jobs = [(name, seed) for name in names for seed in range(options.seeds)]
+    for name, rows in by_data(measure, jobs, options.processes):
+        known[name] = sorted(rows, key=lambda row: row["seed"])
+        ordered = {n: known[n] for n in (*CHOSEN_ON, *OTHERS) if n in known}
+        write_results(options.output, {"data": ordered})
         print(f"{name}: done", flush=True)
 
 
