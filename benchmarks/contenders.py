@@ -58,6 +58,14 @@ class Run:
         self.cpu_seconds.append(times.cpu)
         self.objective.append(objective)
 
+    def add_later(self, whole: "Run") -> None:
+        """Append the points of a longer fit that come after those of this one."""
+        until = self.cpu_seconds[-1]
+        points = zip(whole.wall_seconds, whole.cpu_seconds, whole.objective, strict=True)
+        for wall, cpu, objective in points:
+            if cpu > until:
+                self.add(Times(wall, cpu), objective)
+
     def seconds_to(self, target: float, clock: str) -> float | None:
         """Return when an objective was first reached."""
         return first_time(getattr(self, clock), self.objective, target)

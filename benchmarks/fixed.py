@@ -62,17 +62,24 @@ def load(name: str) -> Dataset:
 
 
 def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
-    """Return the curve of the defaults, and those of fixed settings."""
+    """Return the curve of the defaults, and those of fixed settings.
+
+    All fits are followed until the same time, so that their points are equally dense. The end of
+    the defaults is that of a fit which goes on for as long as it likes.
+    """
     judge = Judge(data)
-    # The first fit to some data is slower than those after it, so it says only how long they take.
-    first = fit_somf(data, seed, judge, n_threads=1)
-    until = first.seconds_to((1 + CLOSE) * first.objective[-1], "cpu_seconds")
+    # The first fit to some data is slower than those after it: its times are for its end only.
+    whole = fit_somf(data, seed, judge, n_threads=1)
+    until = whole.seconds_to((1 + CLOSE) * whole.objective[-1], "cpu_seconds")
     assert until is not None
     most = max(PATIENCE * until, LEAST_SECONDS)
     found = []
     for setting in in_turns([{}, *settings], seed):
-        own = {"most_seconds": most, "tol": 0.0} | setting if setting else {}
-        found.append(_curve(setting, fit_somf(data, seed, judge, n_threads=1, **own)))
+        own = {"tol": 0.0} | setting if setting else {}
+        run = fit_somf(data, seed, judge, most_seconds=most, n_threads=1, **own)
+        if not setting:
+            run.add_later(whole)
+        found.append(_curve(setting, run))
     return [curve | {"seed": seed} for curve in found]
 
 
