@@ -10,7 +10,6 @@ Results are written after each data set, and those of others are kept.
 
 import argparse
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.contenders import Judge, Run, fit_somf
 from benchmarks.datasets import DATASETS, Dataset
-from benchmarks.jobs import Rows, by_data
+from benchmarks.jobs import Rows, by_data, load
 from benchmarks.machine import write_results
 
 CLOSE = 0.005
@@ -55,12 +54,6 @@ def measure(job: tuple[str, int, int]) -> tuple[str, Rows]:
         return name, curves(load(name), seed, list(SETTINGS[:n_settings]))
 
 
-@cache
-def load(name: str) -> Dataset:
-    """Return a data set; some take longer to make than a fit."""
-    return DATASETS[name]()
-
-
 def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
     """Return the curve of the defaults, and those of fixed settings.
 
@@ -77,14 +70,14 @@ def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
     for setting in in_turns([{}, *settings], seed):
         own = {"tol": 0.0} | setting if setting else {}
         run = fit_somf(data, seed, judge, most_seconds=most, n_threads=1, **own)
-        if not setting:
+        if not setting and run.cpu_seconds[-1] >= most:  # it was ended by then
             run.add_later(whole)
         found.append(_curve(setting, run))
     return [curve | {"seed": seed} for curve in found]
 
 
 def in_turns(settings: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
-    """Return settings in another order for every seed, so that each comes first at some time."""
+    """Return settings in another order for every seed: the first fit is slower than later ones."""
     turn = seed % len(settings)
     return settings[turn:] + settings[:turn]
 

@@ -9,7 +9,6 @@ held-out samples is measured after 500, 1,000, 2,000 and so on. Results of other
 
 import argparse
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.contenders import Judge, estimator
-from benchmarks.datasets import DATASETS, Dataset
-from benchmarks.jobs import Rows, by_data
+from benchmarks.datasets import Dataset
+from benchmarks.jobs import Rows, by_data, load
 from benchmarks.machine import write_results
-from benchmarks.unseen_datasets import UNSEEN
 
 WEIGHTS: tuple[float | str, ...] = (0.76, 0.85, 0.92, "auto")
 """Values of `learning_rate`."""
@@ -53,6 +51,9 @@ CHOSEN_ON = (
 OTHERS = ("topics", "topics, DL", "noise")
 """Data on which it was not."""
 
+NAMES = (*CHOSEN_ON, *OTHERS)
+"""All data."""
+
 FIRST, LAST = 500, 64_000
 """Samples after which the objective is measured first and last."""
 
@@ -64,12 +65,6 @@ def measure(job: tuple[str, int]) -> tuple[str, Rows]:
     judge = Judge(data)
     with threadpool_limits(1):
         return name, [follow(data, rate, seed, judge) for rate in WEIGHTS]
-
-
-@cache
-def load(name: str) -> Dataset:
-    """Return a data set; some take longer to make than a stream."""
-    return (UNSEEN | DATASETS)[name]()
 
 
 def follow(data: Dataset, rate: float | str, seed: int, judge: Judge) -> dict[str, Any]:
@@ -90,17 +85,16 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
+    only = "only these; results of other data are kept"
+    parser.add_argument("--data", nargs="+", choices=NAMES, metavar="NAME", help=only)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/forgetting.json"))
     options = parser.parse_args()
     known = json.loads(options.output.read_text())["data"] if options.output.exists() else {}
-    names = options.data or (*CHOSEN_ON, *OTHERS)
-    jobs = [(name, seed) for name in names for seed in range(options.seeds)]
+    jobs = [(name, seed) for name in options.data or NAMES for seed in range(options.seeds)]
     for name, rows in by_data(measure, jobs, options.processes):
         known[name] = sorted(rows, key=lambda row: row["seed"])
-        ordered = {n: known[n] for n in (*CHOSEN_ON, *OTHERS) if n in known}
-        write_results(options.output, {"data": ordered})
+        write_results(options.output, {"data": {n: known[n] for n in NAMES if n in known}})
         print(f"{name}: done", flush=True)
 
 

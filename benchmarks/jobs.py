@@ -2,14 +2,24 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from multiprocessing import get_context
 from typing import Any, TypeAlias
+
+from benchmarks.datasets import DATASETS, Dataset
+from benchmarks.unseen_datasets import UNSEEN
 
 Job: TypeAlias = tuple[Any, ...]
 """What is to be measured; the name of the data set comes first."""
 
 Rows: TypeAlias = list[dict[str, Any]]
 """Results of a job."""
+
+
+@cache
+def load(name: str) -> Dataset:
+    """Return a data set by its name; some take longer to make than a fit."""
+    return (DATASETS | UNSEEN)[name]()
 
 
 def by_data(

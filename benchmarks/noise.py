@@ -11,17 +11,15 @@ on held-out samples, with the epochs that it took. Every fit has one thread.
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from unittest import mock
 
 from benchmarks.contenders import Judge, estimator
-from benchmarks.datasets import DATASETS, Dataset
-from benchmarks.jobs import Rows, by_data
+from benchmarks.datasets import DATASETS
+from benchmarks.jobs import Rows, by_data, load
 from benchmarks.machine import write_results
-from benchmarks.unseen_datasets import UNSEEN
 from somf.algorithm import forgetting
 from somf.training import convergence
 
@@ -93,31 +91,21 @@ def measure(job: tuple[str, str, int]) -> tuple[str, Rows]:
     return name, [found]
 
 
-@cache
-def load(name: str) -> Dataset:
-    """Return a data set; some take longer to make than a fit."""
-    return loaders()[name]()
-
-
-def loaders() -> dict[str, Callable[[], Dataset]]:
-    """Return the data sets by name."""
-    return {name: loader for name, loader in (DATASETS | UNSEEN).items() if name in NAMES}
-
-
 def main() -> None:
     """Measure, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
+    only = "only these; results of other data are kept"
+    parser.add_argument("--data", nargs="+", choices=NAMES, metavar="NAME", help=only)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/noise.json"))
     options = parser.parse_args()
     known = json.loads(options.output.read_text())["data"] if options.output.exists() else {}
-    names = options.data or list(loaders())
+    names = options.data or NAMES
     jobs = [(n, s, seed) for n in names for seed in range(options.seeds) for s in SETTINGS]
     for name, rows in by_data(measure, jobs, options.processes):
         known[name] = sorted(rows, key=lambda row: (row["seed"], row["setting"]))
-        write_results(options.output, {"data": {n: known[n] for n in loaders() if n in known}})
+        write_results(options.output, {"data": {n: known[n] for n in NAMES if n in known}})
         print(f"{name}: done", flush=True)
 
 

@@ -81,14 +81,15 @@ def test_unused_atoms_become_the_worst_coded_samples(toy, sparse):
     patience = state.patience.copy()
     state.memory.n_visits[:] = 4
     objective = np.array([0.0, 2.0, 0.0, 3.0, 1.0])
-    assert solver.dictionary.replace_unused(sp.csc_array(X) if sparse else X, objective)
+    replaced = solver.dictionary.replace_unused(sp.csc_array(X) if sparse else X, objective)
+    assert replaced.tolist() == [3, 7]
     np.testing.assert_allclose(state.D[:, 3], X[3])
     np.testing.assert_allclose(state.D[:, 7], X[1])
     assert state.patience[3] == 2 * patience[3]
     assert state.patience[0] == patience[0]
     assert not state.memory.n_visits.any()
     assert state.n_averaged == 0
-    assert not solver.dictionary.replace_unused(X, objective)
+    assert not solver.dictionary.replace_unused(X, objective).size
 
 
 def test_atoms_that_found_no_sample_are_tried_again(toy):
@@ -98,8 +99,8 @@ def test_atoms_that_found_no_sample_are_tried_again(toy):
     X = toy[:, state.permutation]
     state.n_samples_seen = 1000
     patience = state.patience.copy()
-    for n in range(3):
-        assert solver.dictionary.replace_unused(X[4 * n : 4 * n + 4], np.ones(4))
+    for n, size in enumerate((4, 4, 2)):
+        assert solver.dictionary.replace_unused(X[4 * n : 4 * n + 4], np.ones(4)).size == size
     np.testing.assert_array_equal(state.patience, 2 * patience)
 
 
@@ -120,5 +121,5 @@ def test_zero_samples_do_not_become_atoms(toy):
     solver = Solver(config, state)
     state.n_samples_seen = 10**6
     before = state.D.copy()
-    assert not solver.dictionary.replace_unused(np.zeros((5, 60)), np.zeros(5))
+    assert not solver.dictionary.replace_unused(np.zeros((5, 60)), np.zeros(5)).size
     np.testing.assert_array_equal(state.D, before)

@@ -102,6 +102,42 @@ def test_a_few_atoms_that_go_far_in_one_direction_count():
     assert cosine_of_moves(before, after) < -0.9
 
 
+def test_an_atom_that_has_moved_only_once_does_not_count():
+    rng = np.random.default_rng(0)
+    before, after = rng.standard_normal((2, 6, 4))
+    after[:, :3] = -0.3 * before[:, :3]
+    before[:, 3] = 0
+    after[:, 3] *= 100
+    assert cosine_of_moves(before, after) == pytest.approx(-1.0)
+    assert cosine_of_moves(after, before) == pytest.approx(-1.0)
+
+
+def test_the_jump_of_an_atom_that_was_replaced_is_no_drift():
+    state, jump = moving(np.zeros((40, 5)), 1.0), 100 * np.random.default_rng(0).random(40)
+    drift, found = Drift(state, Adaptive(state), Alone()), []
+    drift._set_growth = lambda cosine, *_: found.append(cosine)
+    for i in range(8):
+        state.D = (-1.0) ** i * np.ones((40, 5))  # all atoms turn back
+        state.n_samples_seen += 1
+        if i >= 4:
+            state.D[:, 2] += jump
+        if i == 4:
+            drift.restart(np.array([2]))
+        drift.follow(1, 1.0)
+    assert found == pytest.approx([-1.0] * 6)
+
+
+def test_a_step_that_replaces_atoms_forgets_their_moves(data):
+    model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0).partial_fit(data)
+    state = model._state
+    assert state.last_move[:, 2:4].any(axis=0).all()
+    state.last_used[3] = -(10**6)
+    state.window_start = state.n_samples_seen
+    Solver(model.set_params(alpha=1e6)._config(), state).step(data[:20])  # no atom is used
+    assert not state.last_move[:, 3].any()
+    assert state.last_move[:, 2].any()
+
+
 def test_atoms_that_rest_tell_nothing():
     state = moving(np.ones((6, 4)))
     drift = Drift(state, Adaptive(state), Alone())

@@ -13,9 +13,11 @@ def positive():
     return rng.gamma(0.5, size=(50, 6)) @ rng.gamma(0.5, size=(6, 30)) + 0.1 * rng.random((50, 30))
 
 
-def test_parts_are_the_larger_non_negative_parts_of_singular_pairs(positive):
-    U, _, Vt = np.linalg.svd(positive, full_matrices=False)
-    parts = non_negative_parts(positive, 6, seed=0)
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_parts_are_the_larger_non_negative_parts_of_singular_pairs(positive, is_wide):
+    X = positive.T if is_wide else positive
+    U, _, Vt = np.linalg.svd(X, full_matrices=False)
+    parts = non_negative_parts(X, 6, seed=0)
     for u, v, part in zip(U.T, Vt, parts, strict=False):
         halves = [(np.maximum(s * u, 0), np.maximum(s * v, 0)) for s in (1, -1)]
         _, larger = max(halves, key=lambda h: np.linalg.norm(h[0]) * np.linalg.norm(h[1]))

@@ -167,6 +167,19 @@ def test_dictionaries_that_rounding_has_made_different_become_those_of_rank_0(tw
     np.testing.assert_allclose(grams, other_grams, atol=1e-15)
 
 
+@pytest.mark.parametrize("has_weights", [False, True])
+def test_the_trials_of_initial_atoms_end_the_same_on_all_ranks(two, has_weights):
+    settings = jobs.params(init="auto", alpha=0)
+    X, weight = jobs.samples("NMF"), np.arange(131) % 3.0
+    options = {"sample_weight": weight} if has_weights else {}
+    found = two.run(jobs.fit, "NMF", settings, X, options)
+    assert found[0][0].tobytes() == found[1][0].tobytes()
+    alone = somf.NMF(**settings).fit(X, **options)
+    alone_objective = alone.objective(X)
+    alone.components_ = found[0][0]
+    assert alone.objective(X) == pytest.approx(alone_objective, rel=0.1)
+
+
 def test_initial_atoms_from_singular_vectors_are_the_same_on_all_ranks(two):
     settings = jobs.params(init="nndsvd", alpha=0.05)
     for X in (jobs.samples("NMF"), random_csr(131, 50, 0.2)):

@@ -5,10 +5,10 @@ import pytest
 
 from somf import NMF, MatrixFactorization
 from somf.algorithm.forgetting import Adaptive
-from somf.data import as_source
+from somf.data import as_source, loader_for
 from somf.distributed import ALONE
 from somf.training.initial_dictionary import initial_dictionary
-from somf.training.initial_trials import InitialTrials
+from somf.training.initial_trials import TRIAL_SAMPLES, InitialTrials
 from somf.training.samples import Samples
 from somf.training.start import start
 
@@ -71,6 +71,57 @@ def test_a_trial_learns_from_samples_by_their_weights():
     _, of_all = trials(X).learn(D.copy())
     assert objective(of_some, X[:30]) < objective(of_all, X[:30])
     assert objective(of_some, X[30:]) > objective(of_all, X[30:])
+
+
+def test_the_objective_of_a_trial_counts_samples_by_their_weights():
+    weight = np.arange(60) % 3.0
+    found, learned = trials(X, sample_weight=weight).learn(atoms(init="samples"))
+    assert found == pytest.approx(
+        objective(learned, np.repeat(X, weight.astype(int), axis=0)), 1e-2
+    )
+    assert abs(found / objective(learned) - 1) > 0.02
+
+
+def test_where_no_sample_of_a_trial_counts_all_of_them_judge_it():
+    D = atoms(init="samples")
+    found, _ = trials(X, sample_weight=np.zeros(60)).learn(D.copy())
+    assert found == pytest.approx(objective(D), rel=1e-2)
+
+
+def test_trials_learn_from_the_last_samples_of_the_first_epoch():
+    data, n = np.tile(X, (12, 1)), TRIAL_SAMPLES
+    samples = Samples.alone(len(data))
+    order = samples.order(loader_for("cpu", as_source(data), data.dtype), 0, 0)
+    other = data.copy()
+    other[order[:-n]] = 0
+    D = atoms(init="samples")
+    objective, learned = trials(data).learn(D.copy())
+    again, same = trials(other).learn(D.copy())
+    assert again == objective
+    np.testing.assert_array_equal(same, learned)
+
+
+def test_a_fit_tells_its_trials_what_samples_weigh_and_whether_they_are_all(monkeypatch):
+    told = []
+
+    def best(self):
+        told.append((self.sample_weight.tolist(), self.is_finite, self.samples.ids.tolist()))
+        return atoms(init="samples")
+
+    monkeypatch.setattr(InitialTrials, "best", best)
+    weight = np.r_[0.0, np.ones(59)]
+    NMF(5, n_epochs=1).fit(X, sample_weight=weight)
+    NMF(5).partial_fit(X, sample_weight=weight)
+    assert told == [(weight.tolist(), is_all, list(range(1, 60))) for is_all in (True, False)]
+
+
+@pytest.mark.parametrize("init", ["samples", "nndsvd"])
+def test_samples_that_do_not_count_are_no_initial_atoms_of_a_stream(init):
+    data, weight = np.r_[np.eye(1, 20).repeat(50, axis=0), X], np.r_[np.zeros(50), np.ones(60)]
+    model = NMF(5, init=init, alpha=0.1, random_state=0).partial_fit(data, sample_weight=weight)
+    again = NMF(5, init=init, alpha=0.1, random_state=0).partial_fit(X)
+    assert not np.isclose(model.components_[:, 0], 1.0).any()
+    assert model.objective(X) == pytest.approx(again.objective(X), rel=0.1)
 
 
 def test_a_trial_of_an_epoch_remembers_no_more_than_the_fit_would(monkeypatch):

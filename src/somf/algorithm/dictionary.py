@@ -104,7 +104,7 @@ class Dictionary:
         for g, of_block in zip(blocks, found, strict=True):
             norms[g] = of_block
 
-    def replace_unused(self, X: Matrix, objective: Array) -> bool:
+    def replace_unused(self, X: Matrix, objective: Array) -> Ints:
         """Replace unused atoms by the worst coded samples of a minibatch, those of all ranks.
 
         The patience with an atom doubles each time it is replaced. So a fit with more atoms than
@@ -118,23 +118,23 @@ class Dictionary:
 
         Returns
         -------
-        replaced : bool
-            Whether any atom was replaced.
+        atoms : ndarray of int
+            Those that were replaced.
         """
         state = self.state
         unused = self._find_unused(soon=REQUEST_AHEAD * len(objective))
         if unused.size == 0:
-            return False
+            return NO_ATOMS
         fresh = self.ball.normalise(self._worst_coded(X, to_host(objective), unused.size).T)
         fresh = fresh[:, fresh.any(axis=0)]
         atoms = unused[: fresh.shape[1]]
         if atoms.size == 0:
-            return False
+            return NO_ATOMS
         state.last_used[atoms] = state.n_samples_seen
         state.patience[atoms] *= 2
         state.D[:, atoms] = self.kernels.to_device(fresh[:, : atoms.size])
         self._forget(atoms)
-        return True
+        return atoms
 
     def _forget(self, atoms: Ints) -> None:
         """Forget the past of atoms that have been replaced."""

@@ -29,8 +29,8 @@ ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
 JITTER = -0.14
-"""The cosine at which N is right. It was between −0.1 and −0.25 with the best weights, on most data
-(see docs/defaults.md)."""
+"""The cosine at which N is right. As a mean over atoms it was between −0.1 and −0.25 with the best
+weights, on most data (see docs/defaults.md); the larger of two cosines is a little higher."""
 
 RISE = 0.7
 """An N that is right grows like the number of samples seen to this power."""
@@ -100,6 +100,19 @@ class Drift:
         if is_over:
             state.last_move = move
             self._begin_window(rows)
+
+    def restart(self, atoms: Ints) -> None:
+        """Take atoms that have been replaced for new ones: the jump is no drift.
+
+        Parameters
+        ----------
+        atoms : ndarray of int
+        """
+        state = self.state
+        if state.window_start:
+            state.rows_before[:, atoms] = self._rows()[:, atoms]
+        if state.last_move.size:
+            state.last_move[:, atoms] = 0
 
     def end(
         self, objective: Array, penalty: Array, known: Array, batch_size: int, reduction: float
@@ -191,13 +204,13 @@ def cosine_of_moves(before: Array, after: Array) -> float:
     cosine : float
         Of the atoms that have moved both times; NaN if there are none.
     """
-    first, second = _lengths(before), _lengths(after)
-    lengths = first * second
-    has_moved = lengths > 0
+    lengths = _lengths(before), _lengths(after)
+    has_moved = (lengths[0] > 0) & (lengths[1] > 0)
     if not has_moved.any():
         return math.nan
-    products = np.einsum("ij,ij->j", before, after)
-    of_most = (products[has_moved] / lengths[has_moved]).mean()
+    first, second = (of_atoms[has_moved] for of_atoms in lengths)
+    products = np.einsum("ij,ij->j", before, after)[has_moved]
+    of_most = (products / (first * second)).mean()
     of_all = products.sum() / (np.linalg.norm(first) * np.linalg.norm(second))
     return float(max(of_most, of_all))
 
@@ -208,7 +221,7 @@ def lengthening(before: Array, after: Array) -> float:
     Parameters
     ----------
     before, after : ndarray of shape (m, k)
-        As in `mean_cosine`.
+        As in `cosine_of_moves`.
 
     Returns
     -------

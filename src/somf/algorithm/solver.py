@@ -190,8 +190,8 @@ class Solver:
         state.n_iter += 1
         state.n_samples_seen += b
         self.kernels.mark_used(state.last_used, code, state.n_samples_seen)
-        if learns and self.dictionary.replace_unused(X, objective):
-            self.refresh()
+        if learns:
+            self._replace_unused(X, objective)
         if learns and self.drift is not None:
             self._remember(self.drift, X, objective, code, b, reduction)
 
@@ -206,6 +206,14 @@ class Solver:
             code,
         )
         return objective
+
+    def _replace_unused(self, X: Batch, objective: Array) -> None:
+        """Replace atoms that no sample has used for long."""
+        replaced = self.dictionary.replace_unused(X, objective)
+        if replaced.size:
+            self.refresh()
+            if self.drift is not None:
+                self.drift.restart(replaced)
 
     def _remember(
         self, drift: Drift, X: Batch, objective: Array, code: Array, b: int, reduction: float

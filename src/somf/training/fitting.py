@@ -330,7 +330,8 @@ def partial_fit(
     )
     with prompt_signals(), threads(config.n_threads), kernels.explain_out_of_memory():
         if state is None:
-            samples = Rows.alone(source.shape[0]).among(ids)
+            first = ids if sample_weight is None else ids[sample_weight > 0]
+            samples = Rows.alone(source.shape[0]).among(first)
             offsets = learned_offsets(config, source, ids, sample_weight)
             config = resolve_alpha(config, source, samples, seed)
             state = start(config, source, samples, seed, False, sample_weight=sample_weight)

@@ -5,6 +5,7 @@ from a few samples tells which are good, and a fit goes on with what the best of
 """
 
 import logging
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,13 +14,13 @@ from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
 from somf.data import Source, loader_for
 from somf.distributed import Communicator
-from somf.inference.coding import Coder
+from somf.inference.coding import Coder, mean_objective
 from somf.kernels import kernels_for
 from somf.training.config import TrainingConfig
 from somf.training.initial_dictionary import initial_dictionary
 from somf.training.minibatches import dealt, weights_of
 from somf.training.samples import Samples
-from somf.typing import Array
+from somf.typing import Array, Ints
 
 logger = logging.getLogger("somf")
 
@@ -39,7 +40,9 @@ TRIAL_TOL = 1e-3
 
 @dataclass(frozen=True)
 class InitialTrials:
-    """Short fits to the first samples of an epoch, from different initial atoms.
+    """Short fits to the last samples of the first epoch, from different initial atoms.
+
+    Until a fit visits these samples, its minibatches are new to the atoms.
 
     Parameters
     ----------
@@ -66,8 +69,8 @@ class InitialTrials:
         """Return the atoms, as (p, k), of the trial that gets furthest."""
         best, lowest = np.empty(0), np.inf
         for init in CANDIDATES:
-            wanted, parts = replace(self.config, init=init), (self.source, self.samples, self.seed)
-            D = initial_dictionary(wanted, *parts, self.communicator)
+            config = replace(self.config, init=init)
+            D = initial_dictionary(config, self.source, self.samples, self.seed, self.communicator)
             objective, learned = self.learn(D)
             logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
             if not best.size or objective < MARGIN * lowest:  # all objectives may overflow
@@ -76,20 +79,31 @@ class InitialTrials:
 
     def learn(self, D: Array) -> tuple[float, Array]:
         """Return the objective of the samples of a trial after it, and its atoms, as (p, k)."""
-        config, source, samples = self.config, self.source, self.samples
-        state = initial_state(config, D, self.seed, None, is_on_top=config.is_on_top(samples.n))
+        config, source, samples, n = self.config, self.source, self.samples, self.samples.n
+        state = initial_state(config, D, self.seed, None, is_on_top=config.is_on_top(n))
         kernels, dtype = kernels_for(config.device), config.dtype_for(source.dtype)
         loader = loader_for(config.device, source, dtype, state.permutation)
-        solver, n = Solver(config, state, self.communicator), min(TRIAL_SAMPLES, samples.n)
+        solver, begin = Solver(config, state, self.communicator), max(0, n - TRIAL_SAMPLES)
         if self.is_finite:
-            solver.forgetting.expect_epochs(samples.n)
+            solver.forgetting.expect_epochs(n)
         order = samples.order(loader, self.seed, 0)
-        for minibatch in dealt(loader, samples, order, 0, n, config.batch_size):
-            weights = weights_of(minibatch.ids, self.sample_weight, state, kernels)
-            solver.step(minibatch.X, None, minibatch.size, weights)
+        with closing(dealt(loader, samples, order, begin, n, config.batch_size)) as minibatches:
+            for minibatch in minibatches:
+                weights = weights_of(minibatch.ids, self.sample_weight, state, kernels)
+                solver.step(minibatch.X, None, minibatch.size, weights)
         solver.check()
+        solver.align()
         coder = Coder(
             kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
         )
-        own = np.sort(order[: samples.before([n])[0]])
-        return coder.objective(loader, own, self.communicator), state.components.T
+        own = np.sort(order[samples.before([begin])[0] :])
+        objective = mean_objective(coder.chunks(loader, own), self.communicator, self._weights(own))
+        return objective, state.components.T
+
+    def _weights(self, own: Ints) -> Array | None:
+        """Return how much some samples of this rank count; None if all of them count the same."""
+        if self.sample_weight is None:
+            return None
+        weights = self.sample_weight[own]
+        (total,) = self.communicator.total(float(weights.sum()))
+        return weights if total > 0 else None

@@ -137,8 +137,10 @@ def start(
         On the device of the configuration.
     """
     if config.tries_initial_atoms:
-        parts = config, source, samples, seed, is_finite, communicator, sample_weight
-        D = InitialTrials(*parts).best()
+        trials = InitialTrials(
+            config, source, samples, seed, is_finite, communicator, sample_weight
+        )
+        D = trials.best()
     else:
         D = initial_dictionary(config, source, samples, seed, communicator)
     own = samples.rows.own
