@@ -35,7 +35,7 @@ EXTRA_DIRECTIONS = 10
 """Directions of the randomized SVD beyond those that are wanted."""
 
 POWER_ITERATIONS = 3
-"""Power iterations of the randomized SVD. Fewer and more gave equally good atoms."""
+"""Power iterations of the randomized SVD. More gave no better atoms."""
 
 
 def initial_atoms(samples: Array, n_components: int, ball: AtomBall, seed: int) -> Array:
@@ -83,7 +83,7 @@ def non_negative_parts(samples: Matrix, n_components: int, seed: int) -> Array:
     Returns
     -------
     parts : ndarray of shape (min(m, p, k), p)
-        In the order of the singular values; parts of a singular value of zero are arbitrary.
+        In the order of the singular values; those of a singular value of zero mean nothing.
     """
     X = _scaled(samples)
     U, V = _singular_vectors(X, min(n_components, *X.shape), seed)
@@ -98,8 +98,7 @@ def non_negative_parts(samples: Matrix, n_components: int, seed: int) -> Array:
 def _singular_vectors(X: Matrix, n_parts: int, seed: int) -> tuple[Array, Array]:
     """Return the first left and right singular vectors of a matrix, as (m, k) and (p, k).
 
-    All decompositions are of matrices whose longer side is the shorter one of X: a sample may have
-    very many features.
+    No matrix that is decomposed has more rows than X has samples or features, whichever are fewer.
     """
     is_wide = X.shape[0] <= X.shape[1]
     short, long = (X, X.T) if is_wide else (X.T, X)

@@ -93,8 +93,9 @@ patience : int
 init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features)
     Initial atoms: random samples, random directions, non-negative parts of singular vectors
     (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
-    the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, a trial on 500 samples
-    chooses one of the three, and the fit goes on from the atoms that it has learned.
+    the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, short
+    fits to 500 samples from each of the three are compared, and the fit goes on from the atoms of
+    the best of them.
 missing : {"error", "nan", "absent"}
     Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are

@@ -28,7 +28,7 @@ from somf.training.loop import Loop
 from somf.training.minibatches import one_pass, weights_of
 from somf.training.progress_bar import progress_bar
 from somf.training.recorder import ValidationSet
-from somf.training.samples import Rows
+from somf.training.samples import Rows, Samples
 from somf.training.shares import whole_state
 from somf.training.signals import SignalGuard, prompt_signals
 from somf.training.start import Split, divide, hold_out, start
@@ -154,14 +154,9 @@ def _fit(
             callbacks = list(config.callbacks)
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
-                offsets = learned_offsets(
-                    config, source, split.samples.ids, sample_weight, communicator
-                )
-                config = resolve_alpha(config, source, split.samples, seed, communicator)
-                state = start(
+                config, state = _begun(
                     config, source, split.samples, seed, True, communicator, sample_weight
                 )
-                state.offsets = offsets
                 progress = Progress()
             else:
                 config = config.with_alpha(resumed.alpha)
@@ -198,6 +193,23 @@ def _fit(
         if communicator.size > 1:
             state = whole_state(state, communicator).on_device(kernels_for(config.device))
         return Fit(config, state, history, loop.solver.last_code)
+
+
+def _begun(
+    config: TrainingConfig,
+    source: Source,
+    samples: Samples,
+    seed: int,
+    is_finite: bool,
+    communicator: Communicator,
+    sample_weight: Array | None,
+) -> tuple[TrainingConfig, State]:
+    """Return the configuration with λ known, and the state before the first iteration."""
+    offsets = learned_offsets(config, source, samples.ids, sample_weight, communicator)
+    config = resolve_alpha(config, source, samples, seed, communicator)
+    state = start(config, source, samples, seed, is_finite, communicator, sample_weight)
+    state.offsets = offsets
+    return config, state
 
 
 def _mean_weight(split: Split, sample_weight: Array | None, communicator: Communicator) -> float:
@@ -332,10 +344,7 @@ def partial_fit(
         if state is None:
             first = ids if sample_weight is None else ids[sample_weight > 0]
             samples = Rows.alone(source.shape[0]).among(first)
-            offsets = learned_offsets(config, source, ids, sample_weight)
-            config = resolve_alpha(config, source, samples, seed)
-            state = start(config, source, samples, seed, False, sample_weight=sample_weight)
-            state.offsets = offsets
+            config, state = _begun(config, source, samples, seed, False, ALONE, sample_weight)
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:
