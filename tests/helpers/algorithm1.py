@@ -51,7 +51,7 @@ def somf(
             if C[j, j] > 0:
                 d_s = D[mask, j]
                 u = d_s + (B[mask, j] - D[mask] @ C[:, j]) / C[j, j]
-                budget = 1 - norm(D[:, j], mu) + norm(d_s, mu)
+                budget = max(1 - norm(D[:, j], mu) + norm(d_s, mu), 0)  # less by rounding
                 D[mask, j] = project(u, budget, mu, positive)
     return D
 

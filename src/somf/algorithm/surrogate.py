@@ -170,7 +170,7 @@ class IncrementalSurrogate:
 
     def __init__(self, state: State, kernels: Kernels, communicator: Communicator) -> None:
         self.state, self.kernels, self.communicator = state, kernels, communicator
-        self._change = state.C[:0]
+        self._change, self._n_left = state.C[:0], 0 * state.n_users
 
     def add(
         self,
@@ -186,18 +186,20 @@ class IncrementalSurrogate:
         change = self._change = share - old_share
         self.kernels.accumulate(C, new.code, share, 1.0)
         self.kernels.accumulate(C, old.code, -old_share, 1.0)
-        n_users += (new.code != 0).sum(axis=0) - (old.code != 0).sum(axis=0)
+        self._n_left = (old.code != 0).sum(axis=0)
+        n_users += (new.code != 0).sum(axis=0) - self._n_left
         if len(self.state.n_known):
             count_known(self.kernels, self.state.n_known, X, new.weight - old.weight, 1.0)
         return lambda rows: self.kernels.accumulate(B, values, change, 1.0, rows)
 
     def total(self) -> Array:
         """Return C of all ranks together, without atoms that no sample uses any more."""
-        C = self.state.C
-        total, n_users = self.communicator.sum(C, self.state.n_users, n_symmetric=1)
+        state = self.state
+        total, n_users, n_left = self.communicator.sum(
+            state.C, state.n_users, self._n_left, n_symmetric=1
+        )
         # Such an atom has nothing but rounding errors in B and C.
-        empty = (n_users == 0) & (total.diagonal() != 0)
-        self._clear(empty, total)
+        self._clear((n_users == 0) & (n_left > 0), total)
         return total
 
     def _clear(self, atoms: Array, total: Array) -> None:
