@@ -21,7 +21,7 @@ from benchmarks.machine import seconds_of_others
 from benchmarks.summaries import first_time
 from somf import MatrixFactorization
 from somf.algorithm.solver import Solver
-from somf.data import Loader, Source, as_source, epoch_order
+from somf.data import Loader, Source, as_source
 from somf.estimators.config import check_params
 from somf.inference.coding import Coder
 from somf.kernels import kernels_for
@@ -267,7 +267,7 @@ def follow(
 
 
 def batches(n: int, n_samples: int, batch_size: int, seed: int) -> Iterator[Ints]:
-    """Yield minibatches, epoch after epoch, until they have `n_samples` samples in all."""
+    """Yield minibatches until they have `n_samples` samples, in another order in every epoch."""
     for epoch in range(-(-n_samples // n)):
-        order = epoch_order(np.arange(n), seed, epoch)[: n_samples - epoch * n]
+        order = np.random.default_rng((seed, epoch)).permutation(n)[: n_samples - epoch * n]
         yield from np.split(order, range(batch_size, len(order), batch_size))

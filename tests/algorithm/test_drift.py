@@ -20,6 +20,7 @@ from somf.algorithm.drift import (
     cosine_of_moves,
     followed_rows,
     lengthening,
+    moves,
 )
 from somf.algorithm.forgetting import LEAST_EXPONENT, Adaptive
 from somf.algorithm.solver import Solver
@@ -110,6 +111,18 @@ def test_an_atom_that_has_moved_only_once_does_not_count():
     after[:, 3] *= 100
     assert cosine_of_moves(before, after) == pytest.approx(-1.0)
     assert cosine_of_moves(after, before) == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_atom_that_only_rounding_has_changed_has_rested(dtype):
+    before = np.random.default_rng(0).standard_normal((50, 4)).astype(dtype)
+    after = before.copy()
+    after[:, 0] = np.nextafter(before[:, 0], dtype(np.inf))
+    after[:, 1] *= 1.01
+    move = moves(before, after)
+    np.testing.assert_array_equal(move[:, 1], after[:, 1] - before[:, 1])
+    assert not np.delete(move, 1, axis=1).any()
+    assert move.dtype == dtype
 
 
 def test_the_jump_of_an_atom_that_was_replaced_is_no_drift():

@@ -13,7 +13,6 @@ from somf.algorithm.forgetting import (
     MOST_EXPONENT,
     NOISY_MINIBATCHES,
     NOISY_PER_ATOM,
-    SHARE_OF_EPOCH,
     Adaptive,
     PowerLaw,
 )
@@ -85,13 +84,13 @@ def test_nearly_all_samples_are_remembered_at_most(growth):
     assert forgetting.state.n_remembered == pytest.approx(10_000**MOST_EXPONENT)
 
 
-def test_no_more_than_a_share_of_an_epoch_is_remembered():
+def test_no_more_than_an_epoch_is_remembered():
     forgetting = adaptive(90.0, 0.97)
     forgetting.expect_epochs(200)
     for seen in range(200, 5000, 20):
         forgetting.advance(seen, 20)
-    assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 200
-    assert forgetting.weight(5000, 1) == pytest.approx(1 / 100)
+    assert forgetting.state.n_remembered == 200
+    assert forgetting.weight(5000, 1) == pytest.approx(1 / 200)
 
 
 def test_of_a_single_sample_one_is_remembered():
@@ -145,6 +144,6 @@ def test_after_the_noise_all_samples_count_the_same():
         forgetting.advance(seen, 50)
     assert forgetting.state.n_remembered == 400 + 1000
     assert kept == pytest.approx(400 / 1400, rel=2e-3)
-    for seen in range(12_000, 14_000, 50):
+    for seen in range(12_000, 15_000, 50):
         forgetting.advance(seen, 50)
-    assert forgetting.state.n_remembered == SHARE_OF_EPOCH * 4000
+    assert forgetting.state.n_remembered == 4000

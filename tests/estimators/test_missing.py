@@ -352,7 +352,8 @@ def test_a_gpu_and_the_cpu_learn_the_same_from_what_is_known(X, share):
         DictionaryLearning(2, missing="nan", device=device, **params).fit(Y).components_
         for device in ("cpu", "cuda")
     ]
-    np.testing.assert_allclose(found[1], found[0], atol=1e-9)
+    # An atom may have nothing but a rounding error left for the rows of a mask: for their squares.
+    np.testing.assert_allclose(found[1], found[0], atol=1e-6)
 
 
 @NEEDS_CUDA

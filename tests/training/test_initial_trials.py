@@ -91,7 +91,7 @@ def test_where_no_sample_of_a_trial_counts_all_of_them_judge_it():
 def test_trials_learn_from_the_last_samples_of_the_first_epoch():
     data, n = np.tile(X, (12, 1)), TRIAL_SAMPLES
     samples = Samples.alone(len(data))
-    order = samples.order(loader_for("cpu", as_source(data), data.dtype), 0, 0)
+    order = samples.order(loader_for("cpu", as_source(data), data.dtype), 0)
     other = data.copy()
     other[order[:-n]] = 0
     D = atoms(init="samples")

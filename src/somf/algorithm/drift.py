@@ -49,6 +49,9 @@ ABRUPT = 4.0
 """If half of the atoms have moved so many times as far as before, samples of another kind have come
 to a stream."""
 
+ROUNDING = 100.0
+"""An atom that has moved by so many units of rounding, relative to its length, has rested."""
+
 LOOKS = 4
 """How often a stream is examined for such a change in a window, roughly."""
 
@@ -87,7 +90,7 @@ class Drift:
         if not is_over and not self._is_look(batch_size):
             return
         rows = self._rows()
-        move = rows - state.rows_before
+        move = moves(state.rows_before, rows)
         if state.last_move.size:
             if self._is_stream and self._has_changed(move):
                 self.forgetting.forget_most()
@@ -185,6 +188,25 @@ def followed_rows(n_features: int, n_components: int) -> Ints:
     """Return the rows of the atoms that are compared, evenly spaced."""
     n_rows = min(n_features, max(1, ENTRIES // n_components))
     return np.linspace(0, n_features - 1, n_rows).astype(np.int64)
+
+
+def moves(before: Array, after: Array) -> Array:
+    """Return how atoms have moved: not at all, if only rounding has changed them.
+
+    An atom that no sample uses any more is computed again from what is left of it in B and C.
+
+    Parameters
+    ----------
+    before, after : ndarray of shape (m, k)
+        Some rows of the atoms.
+
+    Returns
+    -------
+    move : ndarray of shape (m, k)
+    """
+    move = after - before
+    move[:, _lengths(move) <= ROUNDING * np.finfo(move.dtype).eps * _lengths(after)] = 0
+    return move
 
 
 def cosine_of_moves(before: Array, after: Array) -> float:

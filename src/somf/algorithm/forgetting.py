@@ -104,9 +104,6 @@ def _log_sums(chunk: int, learning_rate: float) -> list[float]:
     return sums
 
 
-SHARE_OF_EPOCH = 0.5
-"""Share of an epoch that is remembered at most: by then the code of a sample is about to be new."""
-
 LEAST_EXPONENT = 0.75
 """N is at least the number of samples seen to this power, the least of the paper's v."""
 
@@ -156,7 +153,7 @@ class Adaptive:
         self, n_samples: int, noisy_from: float = math.inf, quiet_from: float = math.inf
     ) -> None:
         """Take into account that samples come again; see `Forgetting`."""
-        self.most = max(SHARE_OF_EPOCH * n_samples, 1.0)
+        self.most = float(n_samples)
         self.noisy_from, self.quiet_from = noisy_from, quiet_from
 
     def weight(self, n_samples_seen: int, batch_size: int) -> float:

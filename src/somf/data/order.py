@@ -19,12 +19,15 @@ LARGEST_CHUNK = 2**26
 def epoch_order(
     ids: Ints,
     seed: int,
-    epoch: int,
     chunk_starts: Ints | None = None,
     n_buffered: int = 1,
     stream: tuple[int, ...] = (),
 ) -> Ints:
-    """Return samples in the random order in which an epoch visits them.
+    """Return samples in the random order in which every epoch visits them.
+
+    It is the same in all epochs, so that a sample comes again after all others have come. The
+    surrogate is an average over the latest samples, and in another order it would have some of them
+    twice and others not at all.
 
     Without chunks all orders are equally likely. With chunks, the chunks are shuffled and pass one
     after the other through a buffer that holds `n_buffered` of them; a row leaves at a random time
@@ -33,7 +36,7 @@ def epoch_order(
     Parameters
     ----------
     ids : ndarray of shape (n,)
-    seed, epoch : int
+    seed : int
     chunk_starts : ndarray of int, optional
         The first row of every chunk.
     n_buffered : int
@@ -44,7 +47,7 @@ def epoch_order(
     -------
     order : ndarray of shape (n,)
     """
-    random = generator(seed, "order", epoch, *stream)
+    random = generator(seed, "order", *stream)
     if chunk_starts is None:
         return random.permutation(ids)
     n_chunks = len(chunk_starts)

@@ -86,7 +86,7 @@ class InitialTrials:
         solver, begin = Solver(config, state, self.communicator), max(0, n - TRIAL_SAMPLES)
         if self.is_finite:
             solver.forgetting.expect_epochs(n)
-        order = samples.order(loader, self.seed, 0)
+        order = samples.order(loader, self.seed)
         with closing(dealt(loader, samples, order, begin, n, config.batch_size)) as minibatches:
             for minibatch in minibatches:
                 weights = weights_of(minibatch.ids, self.sample_weight, state, kernels)
