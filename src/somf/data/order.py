@@ -47,7 +47,8 @@ def epoch_order(
     -------
     order : ndarray of shape (n,)
     """
-    random = generator(seed, "order", *stream)
+    # 0 was the number of the first epoch: its order is that of the first versions.
+    random = generator(seed, "order", 0, *stream)
     if chunk_starts is None:
         return random.permutation(ids)
     n_chunks = len(chunk_starts)
