@@ -267,7 +267,11 @@ def follow(
 
 
 def batches(n: int, n_samples: int, batch_size: int, seed: int) -> Iterator[Ints]:
-    """Yield minibatches until they have `n_samples` samples, in another order in every epoch."""
+    """Yield minibatches until they have `n_samples` samples.
+
+    Every epoch has another order, for all algorithms, as when Figure 1 was measured. In `fit` all
+    epochs have the same one, which is better for somf.
+    """
     for epoch in range(-(-n_samples // n)):
         order = np.random.default_rng((seed, epoch)).permutation(n)[: n_samples - epoch * n]
         yield from np.split(order, range(batch_size, len(order), batch_size))

@@ -61,7 +61,7 @@ def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
     the defaults is that of a fit which goes on for as long as it likes.
     """
     judge = Judge(data)
-    # The first fit to some data is slower than those after it: its times are for its end only.
+    # The first fit to some data is slower than those after it: of its times only the last count.
     whole = fit_somf(data, seed, judge, n_threads=1)
     until = whole.seconds_to((1 + CLOSE) * whole.objective[-1], "cpu_seconds")
     assert until is not None
@@ -77,7 +77,7 @@ def curves(data: Dataset, seed: int, settings: list[dict[str, Any]]) -> Rows:
 
 
 def in_turns(settings: list[dict[str, Any]], seed: int) -> list[dict[str, Any]]:
-    """Return settings in another order for every seed: the first fit is slower than later ones."""
+    """Return settings in another order for every seed, so that none is always the first."""
     turn = seed % len(settings)
     return settings[turn:] + settings[:turn]
 
@@ -94,7 +94,13 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--data", nargs="+", help="only these; results of other data are kept")
+    parser.add_argument(
+        "--data",
+        nargs="+",
+        choices=list(DATASETS),
+        metavar="NAME",
+        help="only these; results of other data are kept",
+    )
     parser.add_argument("--settings", type=int, default=len(SETTINGS), help="only so many")
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/fixed.json"))

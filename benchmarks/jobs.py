@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from multiprocessing import get_context
 from typing import Any, TypeAlias
 
@@ -16,9 +16,9 @@ Rows: TypeAlias = list[dict[str, Any]]
 """Results of a job."""
 
 
-@cache
+@lru_cache(1)
 def load(name: str) -> Dataset:
-    """Return a data set by its name; some take longer to make than a fit."""
+    """Return a data set by its name; some take longer to make than a fit, and jobs are in order."""
     return (DATASETS | UNSEEN)[name]()
 
 

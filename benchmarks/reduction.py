@@ -94,7 +94,7 @@ def first_probe(data: Dataset, seed: int) -> float:
     with threads(None):
         state = start(config, source, Samples.alone(source.shape[0]), seed, is_finite=True)
         loader = Loader(source, state.D.dtype, state.permutation)
-        batch = epoch_order(ids, seed)[: config.batch_size]
+        batch = epoch_order(ids, seed, 0)[: config.batch_size]
         return Solver(config, state).probe.extra_cost(loader.load(batch), TOLERANCE)
 
 

@@ -87,7 +87,7 @@ class StagedFit:
         self.state = start(config, source, Samples.alone(source.shape[0]), seed=0, is_finite=True)
         self.solver = Solver(config, self.state)
         self.loader = Loader(source, self.state.D.dtype, self.state.permutation)
-        self.order = epoch_order(ids, 0)
+        self.order = epoch_order(ids, 0, 0)
         # A namespace, unlike the kernels themselves, lets a probe replace its functions.
         self.solver.kernels = SimpleNamespace(**vars(self.solver.kernels))
         self.solver.surrogate.kernels = self.solver.kernels

@@ -140,6 +140,18 @@ def test_the_jump_of_an_atom_that_was_replaced_is_no_drift():
     assert found == pytest.approx([-1.0] * 6)
 
 
+def test_a_stream_whose_only_atom_was_replaced_has_not_changed():
+    state, rng = moving(np.zeros((40, 1)), 100.0), np.random.default_rng(0)
+    drift = Drift(state, Adaptive(state), Alone())
+    for i in range(400):
+        state.D = rng.standard_normal((40, 1)) + 100 * (i >= 250)
+        state.n_samples_seen += 1
+        if i == 250:
+            drift.restart(np.array([0]))
+        drift.follow(1, 1.0)
+        assert state.n_remembered == 100
+
+
 def test_a_step_that_replaces_atoms_forgets_their_moves(data):
     model = DictionaryLearning(5, batch_size=20, reduction=1, random_state=0).partial_fit(data)
     state = model._state

@@ -22,10 +22,17 @@ def most_at_once(order, starts):
 
 def test_without_chunks_the_order_is_a_plain_permutation():
     ids = np.arange(100)
-    np.testing.assert_array_equal(epoch_order(ids, 3), epoch_order(ids, 3))
-    assert not np.array_equal(epoch_order(ids, 3), epoch_order(ids, 4))
-    assert not np.array_equal(epoch_order(ids, 3), epoch_order(ids, 3, stream=(1,)))
-    np.testing.assert_array_equal(np.sort(epoch_order(ids, 3)), ids)
+    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 4, 5))
+    assert not np.array_equal(epoch_order(ids, 3, 5), epoch_order(ids, 3, 5, stream=(1,)))
+    np.testing.assert_array_equal(np.sort(epoch_order(ids, 3, 5)), ids)
+
+
+@pytest.mark.parametrize("starts", [None, np.arange(0, 100, 10)])
+def test_all_epochs_have_the_same_order_if_any_order_is_possible(starts):
+    first, later = (epoch_order(np.arange(100), 3, epoch, starts, 10) for epoch in (0, 5))
+    np.testing.assert_array_equal(later, first)
+    others = (epoch_order(np.arange(100), 3, epoch, np.arange(0, 100, 10), 9) for epoch in (0, 5))
+    assert not np.array_equal(*others)
 
 
 @given(
@@ -37,24 +44,24 @@ def test_without_chunks_the_order_is_a_plain_permutation():
 def test_no_more_chunks_are_needed_at_a_time_than_the_buffer_holds(sizes, n_buffered, seed, keep):
     starts = np.cumsum([0, *sizes[:-1]])
     ids = np.flatnonzero(np.random.default_rng(seed).random(sum(sizes)) <= keep)
-    order = epoch_order(ids, seed, starts, n_buffered)
+    order = epoch_order(ids, seed, 2, starts, n_buffered)
     np.testing.assert_array_equal(np.sort(order), ids)
-    np.testing.assert_array_equal(order, epoch_order(ids, seed, starts, n_buffered))
+    np.testing.assert_array_equal(order, epoch_order(ids, seed, 2, starts, n_buffered))
     if len(ids):
         assert most_at_once(order, starts) <= n_buffered
 
 
 def test_chunks_are_mixed_from_the_first_batch_to_the_last():
     starts = np.arange(0, 10_000, 100)
-    order = epoch_order(np.arange(10_000), 0, starts, 10)
+    order = epoch_order(np.arange(10_000), 0, 0, starts, 10)
     for batch in np.split(order, 200):
         assert len(np.unique(batch // 100)) >= 5
-    others = epoch_order(np.arange(10_000), 1, starts, 10)
+    others = epoch_order(np.arange(10_000), 0, 1, starts, 10)
     assert set(order[:100] // 100) != set(others[:100] // 100)
 
 
 def test_a_buffer_that_holds_all_chunks_gives_a_plain_random_order():
-    order = epoch_order(np.arange(1000), 0, np.arange(0, 1000, 100), 50)
+    order = epoch_order(np.arange(1000), 0, 0, np.arange(0, 1000, 100), 50)
     place = np.empty(1000)
     place[order] = np.arange(1000)
     means = place.reshape(10, 100).mean(axis=1)
@@ -83,7 +90,7 @@ def test_every_chunk_is_read_once_in_an_epoch(monkeypatch):
     assert buffered_chunks(source) == 3
     loader = Loader(source, source.dtype)
     ids = np.delete(np.arange(100), [5, 40, 99])  # the chunk of row 40 is not needed at all
-    order = loader.order(ids, 0)
+    order = loader.order(ids, 0, 0)
     batches = np.split(order, range(8, len(order), 8))
     with loader.stream(batches) as minibatches:
         for batch, rows in zip(batches, minibatches, strict=True):
@@ -96,7 +103,7 @@ def test_every_chunk_is_read_once_in_an_epoch(monkeypatch):
 @pytest.mark.parametrize("n_ahead", [0, 3])
 def test_rows_of_a_batch_stay_in_the_buffer_until_n_ahead_more_have_been_taken(n_ahead):
     source = Counting()
-    order = epoch_order(np.arange(100), 0, source.chunk_starts, 2)
+    order = epoch_order(np.arange(100), 0, 0, source.chunk_starts, 2)
     buffer = ChunkBuffer(source, np.split(order, 100), n_ahead)
     assert len(buffer.rows) <= (2 + n_ahead) * 30
     taken = []
@@ -129,7 +136,7 @@ def test_a_buffer_stays_small_if_only_a_part_of_a_stack_has_chunks(monkeypatch):
     plain.chunk_starts = None
     stacked = StackedSource([plain, chunked], ["a", "b"])
     loader = Loader(stacked, stacked.dtype)
-    order = loader.order(np.arange(200), 0)
+    order = loader.order(np.arange(200), 0, 0)
     buffer = ChunkBuffer(stacked, np.split(order, 20), 16)
     assert len(buffer.rows) <= 2 * 200
     for batch in np.split(order, 20):

@@ -176,7 +176,7 @@ def test_the_trials_of_initial_atoms_end_the_same_on_all_ranks(two, has_weights)
     assert found[0][0].tobytes() == found[1][0].tobytes()
     alone = somf.NMF(**settings).fit(X, **options)
     alone_objective = alone.objective(X)
-    alone.components_ = found[0][0]
+    alone.components_ = found[0][0]  # learned from other minibatches
     assert alone.objective(X) == pytest.approx(alone_objective, rel=0.1)
 
 

@@ -256,7 +256,7 @@ def test_partial_fit_with_ids_does_what_fit_does(toy, surrogate, code_estimator)
     }
     fitted = DictionaryLearning(5, n_epochs=3, tol=0, **params).fit(toy)
     streamed = DictionaryLearning(5, **params)
-    order = epoch_order(np.arange(300), fitted._state.seed)
+    order = epoch_order(np.arange(300), fitted._state.seed, 0)
     for _ in range(3):
         streamed.partial_fit(toy[order], sample_ids=order)
     np.testing.assert_allclose(streamed.components_, fitted.components_, atol=1e-12)

@@ -90,7 +90,7 @@ def test_an_error_of_validation_data_writes_a_checkpoint(toy, tmp_path):
 def with_nan(toy, params, position):
     """Return data with a NaN in the row that a fit visits at some position, and the row."""
     seed = DictionaryLearning(**params).fit(toy)._state.seed
-    row = epoch_order(np.arange(300), seed)[position]
+    row = epoch_order(np.arange(300), seed, 0)[position]
     X = toy.copy()
     X[row, 3] = np.nan
     return X, row

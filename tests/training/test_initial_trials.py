@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from somf import NMF, MatrixFactorization
-from somf.algorithm.forgetting import Adaptive
 from somf.data import as_source, loader_for
 from somf.distributed import ALONE
 from somf.training.initial_dictionary import initial_dictionary
@@ -15,11 +14,9 @@ from somf.training.start import start
 X = np.random.default_rng(0).gamma(0.5, size=(60, 20))
 
 
-def trials(data=X, is_finite=True, sample_weight=None):
+def trials(data=X, sample_weight=None):
     config, n = NMF(5)._config().for_samples(*data.shape), len(data)
-    return InitialTrials(
-        config, as_source(data), Samples.alone(n), 0, is_finite, ALONE, sample_weight
-    )
+    return InitialTrials(config, as_source(data), Samples.alone(n), 0, ALONE, sample_weight)
 
 
 def atoms(init):
@@ -91,7 +88,7 @@ def test_where_no_sample_of_a_trial_counts_all_of_them_judge_it():
 def test_trials_learn_from_the_last_samples_of_the_first_epoch():
     data, n = np.tile(X, (12, 1)), TRIAL_SAMPLES
     samples = Samples.alone(len(data))
-    order = samples.order(loader_for("cpu", as_source(data), data.dtype), 0)
+    order = samples.order(loader_for("cpu", as_source(data), data.dtype), 0, 0)
     other = data.copy()
     other[order[:-n]] = 0
     D = atoms(init="samples")
@@ -101,18 +98,18 @@ def test_trials_learn_from_the_last_samples_of_the_first_epoch():
     np.testing.assert_array_equal(same, learned)
 
 
-def test_a_fit_tells_its_trials_what_samples_weigh_and_whether_they_are_all(monkeypatch):
+def test_a_fit_tells_its_trials_what_samples_weigh(monkeypatch):
     told = []
 
     def best(self):
-        told.append((self.sample_weight.tolist(), self.is_finite, self.samples.ids.tolist()))
+        told.append((self.sample_weight.tolist(), self.samples.ids.tolist()))
         return atoms(init="samples")
 
     monkeypatch.setattr(InitialTrials, "best", best)
     weight = np.r_[0.0, np.ones(59)]
     NMF(5, n_epochs=1).fit(X, sample_weight=weight)
     NMF(5).partial_fit(X, sample_weight=weight)
-    assert told == [(weight.tolist(), is_all, list(range(1, 60))) for is_all in (True, False)]
+    assert told == 2 * [(weight.tolist(), list(range(1, 60)))]
 
 
 @pytest.mark.parametrize("init", ["samples", "nndsvd"])
@@ -122,11 +119,3 @@ def test_samples_that_do_not_count_are_no_initial_atoms_of_a_stream(init):
     again = NMF(5, init=init, alpha=0.1, random_state=0).partial_fit(X)
     assert not np.isclose(model.components_[:, 0], 1.0).any()
     assert model.objective(X) == pytest.approx(again.objective(X), rel=0.1)
-
-
-def test_a_trial_of_an_epoch_remembers_no_more_than_the_fit_would(monkeypatch):
-    told = []
-    monkeypatch.setattr(Adaptive, "expect_epochs", lambda _, *n: told.append(n))
-    trials().learn(atoms(init="samples"))
-    trials(is_finite=False).learn(atoms(init="samples"))
-    assert told == [(len(X),)]

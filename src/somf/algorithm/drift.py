@@ -29,8 +29,8 @@ ENTRIES = 2**14
 """Entries of the atoms that are compared, at most."""
 
 JITTER = -0.14
-"""The cosine at which N is right. As a mean over atoms it was between −0.1 and −0.25 with the best
-weights, on most data (see docs/defaults.md); the larger of two cosines is a little higher."""
+"""The cosine at which N is right, where it is the larger of two (`cosine_of_moves`). The mean over
+atoms was between −0.1 and −0.25 with the best weights, on most data (see docs/defaults.md)."""
 
 RISE = 0.7
 """An N that is right grows like the number of samples seen to this power."""
@@ -50,7 +50,7 @@ ABRUPT = 4.0
 to a stream."""
 
 ROUNDING = 100.0
-"""An atom that has moved by so many units of rounding, relative to its length, has rested."""
+"""An atom that has moved by so many machine epsilons, relative to its length, has rested."""
 
 LOOKS = 4
 """How often a stream is examined for such a change in a window, roughly."""
@@ -105,7 +105,7 @@ class Drift:
             self._begin_window(rows)
 
     def restart(self, atoms: Ints) -> None:
-        """Take atoms that have been replaced for new ones: the jump is no drift.
+        """Begin again with atoms that have been replaced: their jump is no drift.
 
         Parameters
         ----------
@@ -116,6 +116,8 @@ class Drift:
             state.rows_before[:, atoms] = self._rows()[:, atoms]
         if state.last_move.size:
             state.last_move[:, atoms] = 0
+            if not state.last_move.any():  # nothing to compare the next move with
+                state.last_move = state.last_move[:0]
 
     def end(
         self, objective: Array, penalty: Array, known: Array, batch_size: int, reduction: float

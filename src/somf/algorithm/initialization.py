@@ -223,10 +223,10 @@ def zero_triangles(p: int, k: int, dtype: np.dtype[Any]) -> Array:
 def _patience(k: int, sample_ids: Ints | None, n_elsewhere: int) -> int:
     """Return how many samples in a row may leave an atom unused before it is replaced.
 
-    All epochs have the same order, so that the samples of a finite data set come once among any so
-    many in a row: after these it is clear that none of them uses an atom.
+    A sample may be the first of an epoch and the last of the next one, so that two epochs of a
+    finite data set prove that none of its samples uses an atom.
     """
     patience = max(LEAST_PATIENCE, PATIENCE_PER_ATOM * k)
     if sample_ids is None:
         return patience
-    return min(patience, len(sample_ids) + n_elsewhere)
+    return min(patience, 2 * (len(sample_ids) + n_elsewhere))

@@ -80,13 +80,15 @@ class Loader:
             if len(permutation) < 2**31:
                 self.permutation = permutation.astype(np.int32)  # it is read for every sample
 
-    def order(self, ids: Ints, seed: int, rank: int = 0, rows: slice | None = None) -> Ints:
+    def order(
+        self, ids: Ints, seed: int, epoch: int, rank: int = 0, rows: slice | None = None
+    ) -> Ints:
         """Return samples in the random order of an epoch, which suits the storage of the source.
 
         Parameters
         ----------
         ids : ndarray of shape (n,)
-        seed : int
+        seed, epoch : int
         rank : int
             Other ranks have other random numbers.
         rows : slice, optional
@@ -96,7 +98,7 @@ class Loader:
         if chunk_starts is not None and rows is not None:
             chunk_starts = chunks_within(chunk_starts, rows)
         stream = (rank,) if rank else ()
-        return epoch_order(ids, seed, chunk_starts, buffered_chunks(self.source), stream)
+        return epoch_order(ids, seed, epoch, chunk_starts, buffered_chunks(self.source), stream)
 
     def nothing(self) -> Matrix:
         """Return a minibatch without samples, for a rank that has none of them."""

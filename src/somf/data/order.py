@@ -19,24 +19,26 @@ LARGEST_CHUNK = 2**26
 def epoch_order(
     ids: Ints,
     seed: int,
+    epoch: int,
     chunk_starts: Ints | None = None,
     n_buffered: int = 1,
     stream: tuple[int, ...] = (),
 ) -> Ints:
-    """Return samples in the random order in which every epoch visits them.
-
-    It is the same in all epochs, so that a sample comes again after all others have come. The
-    surrogate is an average over the latest samples, and in another order it would have some of them
-    twice and others not at all.
+    """Return samples in the random order in which an epoch visits them.
 
     Without chunks all orders are equally likely. With chunks, the chunks are shuffled and pass one
     after the other through a buffer that holds `n_buffered` of them; a row leaves at a random time
     while its chunk is in the buffer. So each chunk has to be read only once.
 
+    Where all orders are equally likely, all epochs have the same one: a sample comes again after
+    all others have come. The surrogate is an average over the latest samples, and in another order
+    it would have some of them twice and others not at all. Where the buffer does not hold all
+    chunks, samples that are similar may be neighbours, and every epoch has other neighbours.
+
     Parameters
     ----------
     ids : ndarray of shape (n,)
-    seed : int
+    seed, epoch : int
     chunk_starts : ndarray of int, optional
         The first row of every chunk.
     n_buffered : int
@@ -47,11 +49,10 @@ def epoch_order(
     -------
     order : ndarray of shape (n,)
     """
-    # 0 was the number of the first epoch: its order is that of the first versions.
-    random = generator(seed, "order", 0, *stream)
+    n_chunks = 0 if chunk_starts is None else len(chunk_starts)
+    random = generator(seed, "order", epoch if n_chunks > n_buffered else 0, *stream)
     if chunk_starts is None:
         return random.permutation(ids)
-    n_chunks = len(chunk_starts)
     # With W = n_buffered and m chunks, the j-th chunk is in the buffer from time j − W + 1 to
     # j + 1. These times are clipped to the epoch, which lasts from 0 to m − W + 1, so that W chunks
     # are in the buffer from the beginning to the end.

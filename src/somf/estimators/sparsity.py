@@ -173,4 +173,4 @@ def _some_samples(source: Source) -> Ints:
     most = max(1, min(SAMPLES, int(ENTRIES / source.entries_per_row)))
     ids = np.arange(source.shape[0])
     # The first samples of an epoch: few chunks have to be read for them.
-    return np.sort(Loader(source, np.dtype(np.float64)).order(ids, 0)[:most])
+    return np.sort(Loader(source, np.dtype(np.float64)).order(ids, 0, 0)[:most])

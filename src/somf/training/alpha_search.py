@@ -228,7 +228,7 @@ def _trial_samples(
     n_probe = int(PROBE_ENTRIES / source.entries_per_row)
     n_probe = min(max(n_probe, config.batch_size), PROBE_SAMPLES)
     # The first samples of an epoch: few chunks have to be read for them.
-    order = samples.order(Loader(source, config.dtype_for(source.dtype)), seed)
+    order = samples.order(Loader(source, config.dtype_for(source.dtype)), seed, 0)
     n_used = min(n_learned + n_probe, samples.n)
     own, first, last = samples.before(
         [min(n_learned, samples.n), max(n_used - n_probe, 0), n_used]

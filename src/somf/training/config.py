@@ -161,12 +161,12 @@ class TrainingConfig(Config):
 
     @property
     def init_in_use(self) -> str | Array:
-        """The initial atoms; "auto" is samples, unless a trial chooses."""
+        """The initial atoms; "auto" is samples, unless trials are made."""
         return "samples" if isinstance(self.init, str) and self.init == AUTO else self.init
 
     @property
     def tries_initial_atoms(self) -> bool:
-        """Whether a trial chooses the initial atoms: in NMF without a penalty, with "auto"."""
+        """Whether a fit begins with the best of some trials: NMF without a penalty, "auto"."""
         has_penalty = self.penalty.alpha > 0 or self.has_open_alpha
         is_auto = isinstance(self.init, str) and self.init == AUTO
         return is_auto and self.is_non_negative and not has_penalty

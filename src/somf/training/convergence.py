@@ -1,8 +1,8 @@
 """How long to fit, decided by the objective of minibatches.
 
 Every minibatch has an objective before it is learned from. In the first epoch this is an unbiased
-estimate of the objective on new samples (but for the last few, from which trials of initial atoms
-have learned), and later epochs see the same samples again, so that their means can be compared. A
+estimate of the objective on new samples (but for those that initial atoms were made or tried
+with), and later epochs see the same samples again, so that their means can be compared. A
 fit is divided into intervals. If the codes of all samples fit into memory, passes over all samples
 follow three epochs (see `somf.algorithm.passes`), and the fit ends when these hardly change the
 objective. Otherwise, when the mean over an interval is hardly below that of the interval before, a

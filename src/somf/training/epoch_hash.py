@@ -18,8 +18,7 @@ DIGEST_BYTES = 16
 class EpochHash:
     """The hash of the samples that an epoch has seen so far, and those of the first epochs.
 
-    The hash is a sum over samples, so their order does not matter: another number of ranks has
-    another one.
+    The hash is a sum over samples, so that their order does not matter, which may change.
 
     Attributes
     ----------

@@ -4,6 +4,7 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -136,6 +137,7 @@ def _fit(
     sample_weight: Array | None,
     keep: Callable[[Fit], None] | None = None,
 ) -> Fit:
+    began = perf_counter()
     with ExitStack() as stack:
         stack.enter_context(prompt_signals())
         with guard.immediate():
@@ -157,7 +159,7 @@ def _fit(
                 config, state = _begun(
                     config, source, split.samples, seed, True, communicator, sample_weight
                 )
-                progress = Progress()
+                progress = Progress(wall_seconds=perf_counter() - began)
             else:
                 config = config.with_alpha(resumed.alpha)
                 state = resumed.state.on_device(kernels_for(config.device))

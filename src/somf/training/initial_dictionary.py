@@ -60,7 +60,7 @@ def _parts_then_samples(
     wanted = max(SVD_SAMPLES, SVD_SAMPLES_PER_ATOM * n_components)
     # The first samples of an epoch: few chunks have to be read for them.
     n_own = samples.first(max(n_components, min(wanted, most)))[samples.rows.rank]
-    order = samples.order(loader, seed)[:n_own]
+    order = samples.order(loader, seed, 0)[:n_own]
     X: Any = loader.load(np.sort(order)) if len(order) else loader.nothing()
     X = gathered(X.values if isinstance(X, Observed) else X, communicator)
     parts = non_negative_parts(X, n_components, seed)

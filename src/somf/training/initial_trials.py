@@ -42,7 +42,8 @@ TRIAL_TOL = 1e-3
 class InitialTrials:
     """Short fits to the last samples of the first epoch, from different initial atoms.
 
-    Until a fit visits these samples, its minibatches are new to the atoms.
+    Until a fit visits these samples, its minibatches are new to the atoms, unless atoms were made
+    from them. In a stream the first epoch is all that it begins with.
 
     Parameters
     ----------
@@ -50,8 +51,6 @@ class InitialTrials:
     source : Source
     samples : Samples
     seed : int
-    is_finite : bool
-        Whether the source is all the data there will be, rather than the beginning of a stream.
     communicator : Communicator
     sample_weight : ndarray of shape (n,), optional
         How much each row of the source counts.
@@ -61,7 +60,6 @@ class InitialTrials:
     source: Source
     samples: Samples
     seed: int
-    is_finite: bool
     communicator: Communicator
     sample_weight: Array | None = None
 
@@ -84,9 +82,7 @@ class InitialTrials:
         kernels, dtype = kernels_for(config.device), config.dtype_for(source.dtype)
         loader = loader_for(config.device, source, dtype, state.permutation)
         solver, begin = Solver(config, state, self.communicator), max(0, n - TRIAL_SAMPLES)
-        if self.is_finite:
-            solver.forgetting.expect_epochs(n)
-        order = samples.order(loader, self.seed)
+        order = samples.order(loader, self.seed, 0)
         with closing(dealt(loader, samples, order, begin, n, config.batch_size)) as minibatches:
             for minibatch in minibatches:
                 weights = weights_of(minibatch.ids, self.sample_weight, state, kernels)

@@ -209,7 +209,7 @@ class Loop:
                 "own",
                 "Resume with the same rows on the same ranks.",
             )
-        ids = unvisited(self.loader, self.split.ids, self.state.seed, shifts)
+        ids = unvisited(self.loader, self.split.ids, self.state.seed, epoch, shifts)
         return Rest(self.samples.rows.among(ids), shifts[-1][0])
 
     def _next(self, minibatches: Generator[Minibatch]) -> Minibatch | None:
@@ -330,6 +330,6 @@ class Loop:
         n_seen, seed, samples = self.state.n_samples_seen, self.state.seed, self.samples
         is_shifted = self.manager is not None and bool(self.manager.shifts)
         if n_seen < samples.n and not is_shifted:
-            order = samples.order(self.loader, seed)
+            order = samples.order(self.loader, seed, 0)
             return samples.slots(np.sort(order[: samples.before([n_seen])[0]]))
         return samples.slots(samples.ids) if samples.n < samples.rows.n else None

@@ -56,10 +56,10 @@ def epochs(
     n_samples_seen: int = 0,
     rest: Rest | None = None,
 ) -> Generator[Minibatch]:
-    """Yield the minibatches of some epochs, all in the same random order.
+    """Yield the minibatches of some epochs, each in its random order.
 
-    The order depends on nothing but the seed, the storage of the source and the number of ranks, so
-    an interrupted fit resumes at any position.
+    The order depends on nothing but the seed, the epoch, the storage of the source and the number
+    of ranks, so an interrupted fit resumes at any position.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def epochs(
     if rest is not None and position > 0:
         visited, begin = rest
     while epoch < n_epochs:
-        order = visited.order(loader, seed)
+        order = visited.order(loader, seed, epoch)
         rest_of_epoch = dealt(loader, visited, order, position - begin, visited.n, batch_size())
         with closing(rest_of_epoch) as minibatches:
             yield from minibatches

@@ -88,9 +88,9 @@ class Samples:
         """How many all ranks have."""
         return int(self.counts.sum())
 
-    def order(self, loader: Loader, seed: int) -> Ints:
-        """Return the samples of this rank in the random order of every epoch."""
-        return _order(loader, self.rows, self.rows.rank, self.ids, seed)
+    def order(self, loader: Loader, seed: int, epoch: int) -> Ints:
+        """Return the samples of this rank in the random order of an epoch."""
+        return _order(loader, self.rows, self.rows.rank, self.ids, seed, epoch)
 
     def before(self, positions: Sequence[int] | Ints) -> Ints:
         """Return how many samples of this rank an epoch visits before some positions."""
@@ -124,14 +124,16 @@ def _within(ids: Ints, rows: Rows, rank: int) -> Ints:
     return ids[a:b] - rows.origin if rows.origin else ids[a:b]
 
 
-def _order(loader: Loader, rows: Rows, rank: int, ids: Ints, seed: int) -> Ints:
+def _order(loader: Loader, rows: Rows, rank: int, ids: Ints, seed: int, epoch: int) -> Ints:
     if len(rows.edges) == 2:
-        return loader.order(ids, seed)
+        return loader.order(ids, seed, epoch)
     a, b = (rows.edges[rank : rank + 2] - rows.origin).tolist()
-    return loader.order(ids, seed, rank, slice(a, b))
+    return loader.order(ids, seed, epoch, rank, slice(a, b))
 
 
-def unvisited(loader: Loader, ids: Ints, seed: int, shifts: Sequence[tuple[int, Ints]]) -> Ints:
+def unvisited(
+    loader: Loader, ids: Ints, seed: int, epoch: int, shifts: Sequence[tuple[int, Ints]]
+) -> Ints:
     """Return the samples that an epoch has not visited yet, if the number of ranks has changed.
 
     Parameters
@@ -140,7 +142,7 @@ def unvisited(loader: Loader, ids: Ints, seed: int, shifts: Sequence[tuple[int, 
         Of the rows of all ranks.
     ids : ndarray of int
         The samples of the epoch, of all ranks.
-    seed : int
+    seed, epoch : int
     shifts : sequence of (int, ndarray)
         How far each division of the rows has come, as a position in the epoch, and its edges.
     """
@@ -152,7 +154,7 @@ def unvisited(loader: Loader, ids: Ints, seed: int, shifts: Sequence[tuple[int, 
         for rank in range(len(counts)):
             n = parts(counts, rank, np.array([end - begin]))[0]
             own = _within(ids, before, rank)
-            visited.append(_order(loader, before, rank, own, seed)[:n])
+            visited.append(_order(loader, before, rank, own, seed, epoch)[:n])
         ids = np.setdiff1d(ids, np.concatenate(visited), assume_unique=True)
         begin = end
     return ids

@@ -1,4 +1,4 @@
-"""What is read before the first iteration: which samples to learn from, and initial atoms."""
+"""Before the first iteration: which samples to learn from, and the state with initial atoms."""
 
 from dataclasses import dataclass
 from numbers import Real
@@ -137,9 +137,7 @@ def start(
         On the device of the configuration.
     """
     if config.tries_initial_atoms:
-        trials = InitialTrials(
-            config, source, samples, seed, is_finite, communicator, sample_weight
-        )
+        trials = InitialTrials(config, source, samples, seed, communicator, sample_weight)
         D = trials.best()
     else:
         D = initial_dictionary(config, source, samples, seed, communicator)

@@ -127,7 +127,7 @@ def test_nan_is_reported_after_all_minibatches_before_it(toy):
         model.fit(source)
     assert (caught.value.name, caught.value.row) == ("X", 100)
     seed = np.random.RandomState(0).randint(2**31 - 1)
-    order = Loader(source, source.dtype).order(np.arange(300), seed)
+    order = Loader(source, source.dtype).order(np.arange(300), seed, 0)
     assert len(seen) == int(np.flatnonzero(order == 100)[0]) // 30
 
 

@@ -153,7 +153,7 @@ def test_chunks_are_prefetched_once_in_an_epoch(tmp_path, monkeypatch, shared_th
     prefetched = []
     monkeypatch.setattr(source, "_prefetch_bytes", lambda *part: prefetched.append(part))
     loader = Loader(source, ROWS.dtype)
-    order = loader.order(np.arange(200), seed=0)
+    order = loader.order(np.arange(200), seed=0, epoch=0)
     np.testing.assert_array_equal(streamed(loader, order, 8), ROWS[order])
     assert sorted(prefetched) == [(chunk, 0, 10 * P * 4) for chunk in range(20)]
     np.testing.assert_array_equal(loader.load(np.array([190, 3])), ROWS[[190, 3]])
@@ -249,7 +249,7 @@ try:
         source.read(0, 9, np.empty((9, 4000)))
     elif "stream" in kind:
         loader = Loader(source, X.dtype)
-        ids = loader.order(np.arange(source.shape[0]), 0)
+        ids = loader.order(np.arange(source.shape[0]), 0, 0)
         with loader.stream(np.split(ids, len(ids))) as minibatches:
             for number, _ in enumerate(minibatches):
                 if number == 2:

@@ -47,7 +47,7 @@ def test_each_chunk_of_both_dimensions_is_computed_once_in_an_epoch(monkeypatch)
     X = np.random.default_rng(0).standard_normal((200, 30))
     array, counts = counted(X, (20, 8))
     loader = Loader(as_source(array), np.dtype(float))
-    order = loader.order(np.arange(200), seed=0)
+    order = loader.order(np.arange(200), seed=0, epoch=0)
     with loader.stream(np.split(order, 10)) as minibatches:
         for ids, rows in zip(np.split(order, 10), minibatches, strict=True):
             np.testing.assert_array_equal(rows, X[ids])
