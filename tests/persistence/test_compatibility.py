@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import somf
 
@@ -66,6 +67,18 @@ def test_a_checkpoint_of_an_earlier_version_is_resumed(tmp_path):
     fitted = MODELS["dictionary_learning-0.1.0"].fit(X, validation=0.1)
     np.testing.assert_allclose(resumed.components_, fitted.components_, atol=0.01)
     assert resumed.history_["n_samples_seen"] == fitted.history_["n_samples_seen"]
+
+
+def test_a_checkpoint_of_a_second_epoch_that_had_another_order_is_resumed(tmp_path):
+    name = "dictionary_learning-0.1.0-second-epoch.checkpoint"  # after the first of its minibatches
+    shutil.copy(FIXTURES / name, tmp_path / "c")
+    model = somf.DictionaryLearning(5, reduction=3, **PARAMS | {"n_epochs": 2})
+    resumed = clone(model).set_params(checkpoint=tmp_path / "c").fit(X, validation=0.1)
+    fitted = model.fit(X, validation=0.1)
+    assert resumed.history_["n_samples_seen"] == fitted.history_["n_samples_seen"] == [0, 54, 108]
+    objectives = resumed.history_["objective"], fitted.history_["objective"]
+    assert objectives[0][:2] == pytest.approx(objectives[1][:2])
+    assert objectives[0][2] == pytest.approx(objectives[1][2], rel=0.05)
 
 
 def test_a_model_of_an_earlier_version_knows_its_patches():
