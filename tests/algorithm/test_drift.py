@@ -21,10 +21,12 @@ from somf.algorithm.drift import (
     followed_rows,
     lengthening,
     moves,
+    resolution,
 )
 from somf.algorithm.forgetting import LEAST_EXPONENT, Adaptive
 from somf.algorithm.solver import Solver
 from somf.algorithm.state import FIRST_GROWTH, State
+from somf.algorithm.state_check import check_state
 from somf.data import as_source
 from somf.distributed import Alone
 from somf.training.samples import Samples
@@ -159,8 +161,9 @@ def test_a_step_that_replaces_atoms_forgets_their_moves(data):
     state.last_used[3] = -(10**6)
     state.window_start = state.n_samples_seen
     Solver(model.set_params(alpha=1e6)._config(), state).step(data[:20])  # no atom is used
-    assert not state.last_move[:, 3].any()
+    assert np.isnan(state.last_move[:, 3]).all()
     assert state.last_move[:, 2].any()
+    check_state(model._config(), state, 60, data.dtype)
 
 
 def test_atoms_that_rest_tell_nothing():
@@ -230,13 +233,54 @@ def test_a_change_after_atoms_have_rested_is_noticed(data):
 
 
 def test_the_median_over_atoms_tells_how_much_further_they_move():
-    before, after = np.ones((2, 6, 5))
-    after[:, :2] = 100.0  # two of five were replaced
-    assert lengthening(before, 3 * after) == pytest.approx(3.0)
+    before, after, least = *np.ones((2, 6, 5)), np.full(5, 1e-3)
+    after[:, :2] = 100.0
+    assert lengthening(before, 3 * after, least) == pytest.approx(3.0)
     before[:, 2:] = 0.0
-    assert lengthening(before, after) == pytest.approx(100.0)
-    assert lengthening(0 * before, after) == math.inf
-    assert lengthening(0 * before, 0 * after) == 0
+    assert lengthening(before, after, least) == pytest.approx(100.0)
+
+
+def test_a_move_after_a_rest_is_compared_with_what_rounding_may_do():
+    rng = np.random.default_rng(0)
+    before, rows = np.zeros((6, 5)), rng.standard_normal((6, 5)).astype(np.float32)
+    least = resolution(rows)
+    after = 3 * least * rows / np.linalg.norm(rows, axis=0)
+    assert lengthening(before, after, least) == pytest.approx(3.0)
+    assert lengthening(before, before, least) == 0.0
+    assert (resolution(0 * rows) > 0).all()
+    before[:, :3] = np.nan  # replaced
+    after[:, :3] *= 100
+    assert lengthening(before, after, least) == pytest.approx(3.0)
+    assert lengthening(np.full((6, 5), np.nan), after, least) == 0.0
+
+
+def test_a_jitter_as_small_as_rounding_is_no_change_of_the_stream(monkeypatch):
+    rng, alarms = np.random.default_rng(0), []
+    monkeypatch.setattr(Adaptive, "forget_most", lambda self: alarms.append(self))
+    state = moving(np.ones((40, 3), np.float32), 10.0)
+    drift = Drift(state, Adaptive(state), Alone())
+    limit = resolution(state.D)[0] / math.sqrt(40)
+    for i in range(2000):
+        jitter = rng.standard_normal((40, 3)) * limit * (1.5 - i / 2000)
+        state.D = (np.ones((40, 3)) + jitter).astype(np.float32)
+        state.n_samples_seen += 1
+        drift.follow(1, 1.0)
+    assert state.last_move.size
+    assert not alarms
+
+
+@pytest.mark.parametrize("n_replaced", [0, 1])
+def test_a_change_after_a_rest_is_noticed_also_if_an_atom_was_replaced(n_replaced):
+    state = moving(np.ones((40, 5)), 100.0)
+    drift = Drift(state, Adaptive(state), Alone())
+    for i in range(500):
+        state.D = np.ones((40, 5)) + (i >= 400) * np.arange(40)[:, None] * i
+        state.n_samples_seen += 1
+        if i == 350:
+            drift.restart(np.arange(n_replaced))
+        drift.follow(1, 1.0)
+        assert state.n_remembered == 100 or i >= 400
+    assert state.n_remembered < 100
 
 
 def test_samples_of_an_epoch_do_not_change_abruptly():

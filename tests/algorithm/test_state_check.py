@@ -48,7 +48,8 @@ IMPOSSIBLE = {
     "no rows": {"rows_before": np.zeros((0, 0))},
     "too many rows": {"rows_before": np.zeros((64, 4))},
     "a move of other rows": {"last_move": np.zeros((3, 4))},
-    "moves that are not finite": {"last_move": np.full((60, 4), np.inf)},
+    "moves that are infinite": {"last_move": np.full((60, 4), np.inf)},
+    "atoms that are nowhere": {"rows_before": np.full((60, 4), np.nan)},
 }
 
 

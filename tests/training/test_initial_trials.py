@@ -1,13 +1,19 @@
 """Which initial atoms a fit goes on from, if trials decide."""
 
+import gc
+import weakref
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from somf import NMF, MatrixFactorization
 from somf.data import as_source, loader_for
+from somf.data.sources.arrays import ArraySource
 from somf.distributed import ALONE
+from somf.training import initial_trials
 from somf.training.initial_dictionary import initial_dictionary
-from somf.training.initial_trials import TRIAL_SAMPLES, InitialTrials
+from somf.training.initial_trials import CANDIDATES, TRIAL_SAMPLES, InitialTrials
 from somf.training.samples import Samples
 from somf.training.start import start
 
@@ -17,6 +23,13 @@ X = np.random.default_rng(0).gamma(0.5, size=(60, 20))
 def trials(data=X, sample_weight=None):
     config, n = NMF(5)._config().for_samples(*data.shape), len(data)
     return InitialTrials(config, as_source(data), Samples.alone(n), 0, ALONE, sample_weight)
+
+
+def learned(D, data=X, sample_weight=None):
+    """Return the objective of a trial from atoms, and the atoms that it learns."""
+    trial = trials(data, sample_weight)
+    state = trial.begin(D.copy())
+    return trial.learn(state, trial.read(state.permutation)), state.components.T
 
 
 def atoms(init):
@@ -47,7 +60,12 @@ def test_in_nmf_without_a_penalty_a_trial_chooses_the_initial_atoms():
 )
 def test_a_fit_goes_on_from_the_trial_that_did_better(monkeypatch, objectives, best):
     answers = iter(objectives)
-    monkeypatch.setattr(InitialTrials, "learn", lambda _, D: (next(answers), D / 2))
+
+    def learn(_trials, state, _minibatches):
+        state.D /= 2
+        return next(answers)
+
+    monkeypatch.setattr(InitialTrials, "learn", learn)
     config = NMF(5)._config().for_samples(*X.shape)
     state = start(config, as_source(X), Samples.alone(len(X)), 0, is_finite=True)
     np.testing.assert_array_equal(state.components, atoms(init=best).T / 2)
@@ -56,32 +74,30 @@ def test_a_fit_goes_on_from_the_trial_that_did_better(monkeypatch, objectives, b
 def test_a_trial_learns():
     D = atoms(init="samples")
     before = objective(D)
-    after, learned = trials().learn(D)
+    after, D = learned(D)
     assert after < 0.95 * before
-    assert after == pytest.approx(objective(learned), rel=1e-2)
+    assert after == pytest.approx(objective(D), rel=1e-2)
 
 
 def test_a_trial_learns_from_samples_by_their_weights():
     D, weight = atoms(init="samples"), np.zeros(len(X))
     weight[:30] = 2.0
-    _, of_some = trials(X, sample_weight=weight).learn(D.copy())
-    _, of_all = trials(X).learn(D.copy())
+    _, of_some = learned(D, sample_weight=weight)
+    _, of_all = learned(D)
     assert objective(of_some, X[:30]) < objective(of_all, X[:30])
     assert objective(of_some, X[30:]) > objective(of_all, X[30:])
 
 
 def test_the_objective_of_a_trial_counts_samples_by_their_weights():
     weight = np.arange(60) % 3.0
-    found, learned = trials(X, sample_weight=weight).learn(atoms(init="samples"))
-    assert found == pytest.approx(
-        objective(learned, np.repeat(X, weight.astype(int), axis=0)), 1e-2
-    )
-    assert abs(found / objective(learned) - 1) > 0.02
+    found, D = learned(atoms(init="samples"), sample_weight=weight)
+    assert found == pytest.approx(objective(D, np.repeat(X, weight.astype(int), axis=0)), 1e-2)
+    assert abs(found / objective(D) - 1) > 0.02
 
 
 def test_where_no_sample_of_a_trial_counts_all_of_them_judge_it():
     D = atoms(init="samples")
-    found, _ = trials(X, sample_weight=np.zeros(60)).learn(D.copy())
+    found, _ = learned(D, sample_weight=np.zeros(60))
     assert found == pytest.approx(objective(D), rel=1e-2)
 
 
@@ -92,10 +108,58 @@ def test_trials_learn_from_the_last_samples_of_the_first_epoch():
     other = data.copy()
     other[order[:-n]] = 0
     D = atoms(init="samples")
-    objective, learned = trials(data).learn(D.copy())
-    again, same = trials(other).learn(D.copy())
-    assert again == objective
-    np.testing.assert_array_equal(same, learned)
+    for found, again in zip(learned(D, data), learned(D, other), strict=True):
+        np.testing.assert_array_equal(found, again)
+
+
+def test_trials_hold_no_more_samples_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 30 * 20)
+    trial = trials()
+    assert sum(len(ids) for ids, *_ in trial.read(None)) == 30
+    monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 1)
+    assert sum(len(ids) for ids, *_ in trial.read(None)) == trial.config.batch_size
+
+
+class CountingSource(ArraySource):
+    """Counts the rows that are read."""
+
+    n_read = 0
+
+    def view(self, ids):
+        self.n_read += len(ids)
+        return super().view(ids)
+
+
+def test_the_samples_of_trials_are_read_once():
+    trial, source = trials(), CountingSource(X)
+    replace(trial, source=source).best()
+    n_samples, n_for_svd, n_of_trials = 5, 60, 60
+    assert source.n_read == n_samples + n_for_svd + n_of_trials
+
+
+def test_a_fit_keeps_nothing_of_its_trials(monkeypatch):
+    states, begin = [], InitialTrials.begin
+
+    def noted(self, D):
+        state = begin(self, D)
+        states.append(weakref.ref(state))
+        return state
+
+    monkeypatch.setattr(InitialTrials, "begin", noted)
+    gc.disable()
+    try:
+        trials().best()
+        assert len(states) == len(CANDIDATES)
+        assert not any(state() for state in states)
+    finally:
+        gc.enable()
+
+
+def test_the_objective_of_a_trial_whose_samples_are_reproduced_is_not_below_zero():
+    data = X[:3]
+    for init in CANDIDATES:
+        D = initial_dictionary(NMF(5, init=init)._config(), as_source(data), Samples.alone(3), 0)
+        assert learned(D.astype(np.float64), data)[0] >= 0
 
 
 def test_a_fit_tells_its_trials_what_samples_weigh(monkeypatch):

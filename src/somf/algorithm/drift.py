@@ -92,7 +92,7 @@ class Drift:
         rows = self._rows()
         move = moves(state.rows_before, rows)
         if state.last_move.size:
-            if self._is_stream and self._has_changed(move):
+            if self._is_stream and self._has_changed(move, rows):
                 self.forgetting.forget_most()
                 state.forget_moves()
                 self._begin_window(rows)
@@ -115,9 +115,7 @@ class Drift:
         if state.window_start:
             state.rows_before[:, atoms] = self._rows()[:, atoms]
         if state.last_move.size:
-            state.last_move[:, atoms] = 0
-            if not state.last_move.any():  # nothing to compare the next move with
-                state.last_move = state.last_move[:0]
+            state.last_move[:, atoms] = np.nan
 
     def end(
         self, objective: Array, penalty: Array, known: Array, batch_size: int, reduction: float
@@ -153,9 +151,9 @@ class Drift:
         """Whether samples of another kind may come: those of an epoch come in random order."""
         return math.isinf(self.forgetting.most)
 
-    def _has_changed(self, move: Array) -> bool:
+    def _has_changed(self, move: Array, rows: Array) -> bool:
         """Return whether samples of another kind have come to the stream."""
-        return self._agreed(lengthening(self.state.last_move, move)) > ABRUPT
+        return self._agreed(lengthening(self.state.last_move, move, resolution(rows))) > ABRUPT
 
     def _agreed(self, found: float) -> float:
         """Return the mean over all ranks, which have found the same, up to rounding."""
@@ -207,8 +205,26 @@ def moves(before: Array, after: Array) -> Array:
     move : ndarray of shape (m, k)
     """
     move = after - before
-    move[:, _lengths(move) <= ROUNDING * np.finfo(move.dtype).eps * _lengths(after)] = 0
+    move[:, _lengths(move) <= resolution(after)] = 0
     return move
+
+
+def resolution(rows: Array) -> Array:
+    """Return the length of a move that rounding alone may make, for each atom.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (m, k)
+        Some rows of the atoms.
+
+    Returns
+    -------
+    length : ndarray of shape (k,)
+        More than zero.
+    """
+    limits = np.finfo(rows.dtype)
+    least: Array = np.maximum(ROUNDING * limits.eps * _lengths(rows), limits.tiny)
+    return least
 
 
 def cosine_of_moves(before: Array, after: Array) -> float:
@@ -221,7 +237,7 @@ def cosine_of_moves(before: Array, after: Array) -> float:
     Parameters
     ----------
     before, after : ndarray of shape (m, k)
-        How some rows of the atoms have changed, twice.
+        How some rows of the atoms have changed, twice; NaN for an atom that has been replaced.
 
     Returns
     -------
@@ -239,25 +255,27 @@ def cosine_of_moves(before: Array, after: Array) -> float:
     return float(max(of_most, of_all))
 
 
-def lengthening(before: Array, after: Array) -> float:
+def lengthening(before: Array, after: Array, least: Array) -> float:
     """Return how many times as far as the first time atoms have moved the second time.
 
     Parameters
     ----------
     before, after : ndarray of shape (m, k)
         As in `cosine_of_moves`.
+    least : ndarray of shape (k,)
+        The length with which a move after a rest is compared.
 
     Returns
     -------
     ratio : float
-        The median over the atoms that had moved, so that a single atom that was replaced does not
-        count; infinite if atoms had rested and move now.
+        The median over the atoms that had moved. If none had, that over the atoms that had rested
+        and move now; 0 if there are none.
     """
     first, second = _lengths(before), _lengths(after)
     has_moved = first > 0
     if not has_moved.any():
-        return math.inf if second.any() else 0.0
-    return float(np.median(second[has_moved] / first[has_moved]))
+        has_moved, first = (first == 0) & (second > 0), least
+    return float(np.median(second[has_moved] / first[has_moved])) if has_moved.any() else 0.0
 
 
 def _lengths(move: Array) -> Array:

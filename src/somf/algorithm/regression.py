@@ -254,7 +254,7 @@ class Regression:
         self._ages = False
         self.decay = 2.5 - 2.0 * learning_rate
         self.dtype = state.dtype
-        self._estimate = getattr(self, f"_{code_estimator}")
+        self.code_estimator = code_estimator
 
     def estimate(
         self, X: Matrix, subset: Subset, memory: SampleMemory | None, slots: Ints | None
@@ -270,8 +270,11 @@ class Regression:
         slots : ndarray of shape (b,) or None
             Where in `memory` the samples are.
         """
-        quadratic: Quadratic = self._estimate(X, subset, memory, slots)
-        return quadratic
+        if self.code_estimator == "exact":
+            return self.of_all_features(X)
+        if self.code_estimator == "masked" or memory is None or slots is None:
+            return self.of_subset(X, subset)
+        return self._averaged(X, subset, memory, slots)
 
     def of_all_features(self, X: Matrix) -> Quadratic:
         """Return β and G of a minibatch from all features."""
@@ -285,17 +288,7 @@ class Regression:
         beta, sq_norm, seen = self._observe(X, subset)
         return Quadratic(self.gram_cache.expand(seen), beta, sq_norm)
 
-    def _exact(self, X: Matrix, *_: object) -> Quadratic:
-        return self.of_all_features(X)
-
-    def _masked(self, X: Matrix, subset: Subset, *_: object) -> Quadratic:
-        return self.of_subset(X, subset)
-
-    def _averaged(
-        self, X: Matrix, subset: Subset, memory: SampleMemory | None, slots: Ints | None
-    ) -> Quadratic:
-        if memory is None or slots is None:
-            return self.of_subset(X, subset)
+    def _averaged(self, X: Matrix, subset: Subset, memory: SampleMemory, slots: Ints) -> Quadratic:
         beta, sq_norm, seen = self._observe(X, subset)
         memory.n_visits[slots] += 1
         weights = memory.n_visits[slots] ** -self.decay

@@ -112,7 +112,7 @@ class State:
         Some rows of D of some time ago, on the host (see `somf.algorithm.drift`); (0, 0) where
         there are none.
     last_move : ndarray of shape (m, k)
-        How they had changed before; likewise.
+        How they had changed before; likewise. NaN for atoms that have been replaced since.
     D_before : ndarray of shape (p, k)
         During a pass the atoms before they were extrapolated, between passes those before the last
         one, on the host; (0, 0) where there are none.

@@ -105,7 +105,8 @@ def _check_arrays(state: State, n_blocks: int, gram_size: int, config: Config) -
         dtype = np.dtype(np.int64) if name in INTEGERS else state.D.dtype
         if array.shape != shapes[name] or array.dtype != dtype:
             raise ValueError(f"{name} of its state must be {dtype} of shape {shapes[name]}")
-        if name not in INTEGERS and not _all_finite(array):
+        may_be_unknown = name == "last_move"
+        if name not in INTEGERS and not _all_finite(array, may_be_unknown):
             raise ValueError(f"{name} of its state must be finite")
         if name in COUNTS and not 0 <= array.min(initial=0) <= array.max(initial=0) <= MOST_COUNTED:
             raise ValueError(f"{name} of its state is negative or too large")
@@ -133,6 +134,10 @@ def _is_permutation_of_blocks(permutation: Array | None, features: list[Ints] | 
     return all(np.array_equal(np.sort(a), b) for a, b in zip(found, features, strict=True))
 
 
-def _all_finite(array: Array) -> bool:
+def _all_finite(array: Array, may_be_unknown: bool = False) -> bool:
+    """Return whether no entry is infinite, or NaN, unless that stands for an unknown number."""
     step = max(1, ENTRIES_AT_ONCE // max(1, math.prod(array.shape[1:])))
-    return all(np.isfinite(array[i : i + step]).all() for i in range(0, len(array), step))
+    parts = (array[i : i + step] for i in range(0, len(array), step))
+    if may_be_unknown:
+        return not any(np.isinf(part).any() for part in parts)
+    return all(np.isfinite(part).all() for part in parts)

@@ -26,10 +26,10 @@ class Progress:
     n_samples_planned : int
         Samples that a fit without early stopping will have seen.
     compute_seconds : float
-        Time spent on loading and computing: not on validation, not in callbacks, and not on the
-        compilation of kernels at the very first fit.
+        Time spent on loading and computing: not on initial atoms or the search for λ, not on
+        validation, not in callbacks, and not on the compilation of kernels at the very first fit.
     wall_seconds : float
-        Time since the fit began.
+        Time since the fit began, with all that it did before its first iteration.
     objective : float or None
         The objective on the validation data, if this iteration has measured it.
     training_objective : float

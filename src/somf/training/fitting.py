@@ -157,9 +157,15 @@ def _fit(
             bar = stack.enter_context(progress_bar()) if _is_shown(config, communicator) else None
             if resumed is None:
                 config, state = _begun(
-                    config, source, split.samples, seed, True, communicator, sample_weight
+                    config,
+                    source,
+                    split.samples,
+                    seed,
+                    is_finite=True,
+                    communicator=communicator,
+                    sample_weight=sample_weight,
                 )
-                progress = Progress(wall_seconds=perf_counter() - began)
+                progress = Progress()
             else:
                 config = config.with_alpha(resumed.alpha)
                 state = resumed.state.on_device(kernels_for(config.device))
@@ -183,6 +189,7 @@ def _fit(
                 convergence,
                 guard,
                 communicator,
+                began,
                 sample_weight,
             )
         try:
@@ -203,8 +210,8 @@ def _begun(
     samples: Samples,
     seed: int,
     is_finite: bool,
-    communicator: Communicator,
-    sample_weight: Array | None,
+    communicator: Communicator = ALONE,
+    sample_weight: Array | None = None,
 ) -> tuple[TrainingConfig, State]:
     """Return the configuration with λ known, and the state before the first iteration."""
     offsets = learned_offsets(config, source, samples.ids, sample_weight, communicator)
@@ -346,7 +353,9 @@ def partial_fit(
         if state is None:
             first = ids if sample_weight is None else ids[sample_weight > 0]
             samples = Rows.alone(source.shape[0]).among(first)
-            config, state = _begun(config, source, samples, seed, False, ALONE, sample_weight)
+            config, state = _begun(
+                config, source, samples, seed, is_finite=False, sample_weight=sample_weight
+            )
         state = state.on_device(kernels)
         slots = None
         if state.memory is not None and sample_ids is not None:

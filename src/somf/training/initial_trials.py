@@ -12,13 +12,14 @@ import numpy as np
 
 from somf.algorithm.initialization import initial_state
 from somf.algorithm.solver import Solver
+from somf.algorithm.state import State
 from somf.data import Source, loader_for
 from somf.distributed import Communicator
-from somf.inference.coding import Coder, mean_objective
+from somf.inference.coding import CodedChunk, Coder, mean_objective
 from somf.kernels import kernels_for
 from somf.training.config import TrainingConfig
 from somf.training.initial_dictionary import initial_dictionary
-from somf.training.minibatches import dealt, weights_of
+from somf.training.minibatches import Minibatch, dealt, weights_of
 from somf.training.samples import Samples
 from somf.typing import Array, Ints
 
@@ -30,6 +31,9 @@ ones end lower."""
 
 TRIAL_SAMPLES = 500
 """Samples of a trial, at most."""
+
+TRIAL_ENTRIES = 2**26
+"""Entries of these samples that are held in memory, at most, but for a minibatch."""
 
 MARGIN = 0.995
 """A candidate must get to this fraction of the objective of the best one before it."""
@@ -65,36 +69,48 @@ class InitialTrials:
 
     def best(self) -> Array:
         """Return the atoms, as (p, k), of the trial that gets furthest."""
+        minibatches: list[Minibatch] = []
         best, lowest = np.empty(0), np.inf
         for init in CANDIDATES:
             config = replace(self.config, init=init)
             D = initial_dictionary(config, self.source, self.samples, self.seed, self.communicator)
-            objective, learned = self.learn(D)
+            state = self.begin(D)
+            minibatches = minibatches or self.read(state.permutation)
+            objective = self.learn(state, minibatches)
             logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
-            if not best.size or objective < MARGIN * lowest:  # all objectives may overflow
-                best, lowest = learned, objective
+            if objective < MARGIN * lowest:
+                best, lowest = state.components.T, objective
         return best
 
-    def learn(self, D: Array) -> tuple[float, Array]:
-        """Return the objective of the samples of a trial after it, and its atoms, as (p, k)."""
+    def begin(self, D: Array) -> State:
+        """Return the state before a trial from atoms (p, k), whose memory it may take over."""
+        is_on_top = self.config.is_on_top(self.samples.n)
+        return initial_state(self.config, D, self.seed, None, is_on_top=is_on_top)
+
+    def read(self, permutation: Ints | None) -> list[Minibatch]:
+        """Return the samples of a trial, features permuted: all trials learn from the same."""
         config, source, samples, n = self.config, self.source, self.samples, self.samples.n
-        state = initial_state(config, D, self.seed, None, is_on_top=config.is_on_top(n))
-        kernels, dtype = kernels_for(config.device), config.dtype_for(source.dtype)
-        loader = loader_for(config.device, source, dtype, state.permutation)
-        solver, begin = Solver(config, state, self.communicator), max(0, n - TRIAL_SAMPLES)
-        order = samples.order(loader, self.seed, 0)
+        loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
+        most = max(config.batch_size, int(TRIAL_ENTRIES / source.entries_per_row))
+        order, begin = samples.order(loader, self.seed, 0), max(0, n - min(TRIAL_SAMPLES, most))
         with closing(dealt(loader, samples, order, begin, n, config.batch_size)) as minibatches:
-            for minibatch in minibatches:
-                weights = weights_of(minibatch.ids, self.sample_weight, state, kernels)
-                solver.step(minibatch.X, None, minibatch.size, weights)
+            return list(minibatches)
+
+    def learn(self, state: State, minibatches: list[Minibatch]) -> float:
+        """Learn from the samples of a trial; return their mean objective after it."""
+        config, kernels = self.config, kernels_for(self.config.device)
+        solver = Solver(config, state, self.communicator)
+        for ids, X, b in minibatches:
+            solver.step(X, None, b, weights_of(ids, self.sample_weight, state, kernels))
         solver.check()
         solver.align()
         coder = Coder(
             kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
         )
-        own = np.sort(order[samples.before([begin])[0] :])
-        objective = mean_objective(coder.chunks(loader, own), self.communicator, self._weights(own))
-        return objective, state.components.T
+        coded = (CodedChunk(X, *coder.code(X)) for ids, X, _ in minibatches if len(ids))
+        weights = self._weights(np.concatenate([ids for ids, *_ in minibatches]))
+        # The objective of samples that atoms reproduce may fall below zero by rounding.
+        return max(mean_objective(coded, self.communicator, weights), 0.0)
 
     def _weights(self, own: Ints) -> Array | None:
         """Return how much some samples of this rank count; None if all of them count the same."""

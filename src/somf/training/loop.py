@@ -54,6 +54,8 @@ class Loop:
     guard : SignalGuard
         Has been entered, and defers signals.
     communicator : Communicator
+    began : float
+        When this call of `fit` began, by the clock of `perf_counter`.
     sample_weight : ndarray of shape (n,), optional
         How much each row of the source counts.
     """
@@ -72,6 +74,7 @@ class Loop:
         convergence: Convergence,
         guard: SignalGuard,
         communicator: Communicator,
+        began: float,
         sample_weight: Array | None = None,
     ) -> None:
         self.sample_weight = sample_weight
@@ -86,7 +89,7 @@ class Loop:
         self.recorder = Recorder(
             progress, self.solver, convergence, validation, config.record_every, n
         )
-        self.start = perf_counter() - progress.wall_seconds
+        self.start = began - progress.wall_seconds
         self.is_between_steps = False  # when a signal ends the fit, so that the state can be kept
         self._is_resumed, self._is_over = state.n_iter > 0, convergence.is_over
         progress.n_samples_planned, progress.noisy = config.n_epochs * n, convergence.noisy
