@@ -256,7 +256,7 @@ def test_a_move_after_a_rest_is_compared_with_what_rounding_may_do():
 
 def test_a_jitter_as_small_as_rounding_is_no_change_of_the_stream(monkeypatch):
     rng, alarms = np.random.default_rng(0), []
-    monkeypatch.setattr(Adaptive, "forget_most", lambda self: alarms.append(self))
+    monkeypatch.setattr(Adaptive, "forget_most", alarms.append)
     state = moving(np.ones((40, 3), np.float32), 10.0)
     drift = Drift(state, Adaptive(state), Alone())
     limit = resolution(state.D)[0] / math.sqrt(40)

@@ -1,10 +1,16 @@
-"""Initial atoms of NMF from singular vectors."""
+"""Initial atoms of NMF from singular vectors, and the state that a fit begins with."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from somf.algorithm.initialization import non_negative_parts
+from somf import DictionaryLearning
+from somf.algorithm.initialization import (
+    LEAST_PATIENCE,
+    PATIENCE_PER_ATOM,
+    initial_state,
+    non_negative_parts,
+)
 
 
 @pytest.fixture
@@ -55,3 +61,14 @@ def test_there_are_at_most_as_many_parts_as_samples_or_features(positive):
 
 def test_samples_of_zero_have_finite_parts():
     assert np.isfinite(non_negative_parts(np.zeros((10, 5)), 3, seed=0)).all()
+
+
+@pytest.mark.parametrize(("n", "n_elsewhere"), [(3, 0), (3, 4), (10**6, 0)])
+def test_an_atom_is_unused_after_two_epochs_without_a_user_or_after_many_samples(n, n_elsewhere):
+    D = np.eye(20, 10)
+    patience = max(LEAST_PATIENCE, 10 * PATIENCE_PER_ATOM)
+    assert 2 * 7 < patience < 2 * 10**6
+    state = initial_state(DictionaryLearning(10)._config(), D, 0, np.arange(n), n_elsewhere)
+    assert (state.patience == min(patience, 2 * (n + n_elsewhere))).all()
+    stream = initial_state(DictionaryLearning(10)._config(), D, 0, None)
+    assert (stream.patience == patience).all()

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from time import sleep
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import somf
 from somf import NMF, Checkpoint, DictionaryLearning, MatrixFactorization, SparsePCA
 from somf.algorithm.schedule import TOP
 from somf.callbacks import EarlyStopping
+from somf.training import fitting
 from tests.helpers.fits import (
     StopError,
     assert_same_fit,
@@ -147,6 +149,19 @@ def test_times_add_up_and_callbacks_get_the_progress_of_the_checkpoint(toy, tmp_
     assert heard == [1, 2, 3, 3, 4, 5, 6]
     for column in ("compute_seconds", "wall_seconds"):
         assert resumed.history_[column] == sorted(resumed.history_[column])
+
+
+def test_the_clock_begins_with_the_fit_and_computing_with_its_first_minibatch(toy, monkeypatch):
+    prepare = fitting.start
+
+    def start_late(*args, **kwargs):
+        sleep(0.2)
+        return prepare(*args, **kwargs)
+
+    monkeypatch.setattr(fitting, "start", start_late)
+    history = DictionaryLearning(4, n_epochs=1, random_state=0).fit(toy).history_
+    assert history["wall_seconds"][0] >= 0.2
+    assert history["compute_seconds"][0] == 0
 
 
 def test_a_finished_fit_is_not_done_again(toy, tmp_path, caplog):

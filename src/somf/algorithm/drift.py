@@ -120,7 +120,7 @@ class Drift:
     def end(
         self, objective: Array, penalty: Array, known: Array, batch_size: int, reduction: float
     ) -> None:
-        """Follow atoms no longer, and let few samples be remembered: noise is wanted.
+        """Follow atoms no longer, and let the surrogate remember few samples, for its noise.
 
         Parameters
         ----------

@@ -93,9 +93,8 @@ patience : int
 init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, n_features)
     Initial atoms: random samples, random directions, non-negative parts of singular vectors
     (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
-    the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, short
-    fits to 500 samples from each of the three are compared, and the fit goes on from the atoms of
-    the best of them.
+    the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, short fits to 500 samples
+    from each of the three are compared, and the fit goes on from the atoms of the best of them.
 missing : {"error", "nan", "absent"}
     Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are
@@ -172,9 +171,9 @@ n_samples_seen_ : int
     Number of samples seen, repeated visits counted.
 history_ : dict of lists
     ``n_samples_seen``, ``n_iter``, ``compute_seconds``, ``wall_seconds``, ``training_objective``
-    (the mean objective of minibatches since the record before, each before it was learned from,
-    and from the features in use) and, with validation data, ``objective``, at the start of `fit`,
-    every `record_every` samples and at the end.
+    (the mean objective of minibatches since the record before, each before the fit learned from
+    it, and from the features in use) and, with validation data, ``objective``, at the start of
+    `fit`, every `record_every` samples and at the end.
 reconstruction_err_ : float
     After `fit` to X in memory, where X and codes have at most 2²⁰ entries, or 2²⁴ after eight
     epochs: the Frobenius norm of ``X - codes @ components_``, with the codes of `transform`, of all
