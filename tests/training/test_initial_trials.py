@@ -12,7 +12,7 @@ from somf.data import as_source, loader_for
 from somf.data.sources.arrays import ArraySource
 from somf.distributed import ALONE
 from somf.training import initial_trials
-from somf.training.initial_dictionary import initial_dictionary
+from somf.training.initial_dictionary import SVD_SAMPLES, initial_dictionary
 from somf.training.initial_trials import CANDIDATES, TRIAL_SAMPLES, InitialTrials
 from somf.training.samples import Samples
 from somf.training.start import start
@@ -27,9 +27,11 @@ def trials(data=X, sample_weight=None):
 
 def learned(D, data=X, sample_weight=None):
     """Return the objective of a trial from atoms, and the atoms that it learns."""
-    trial = trials(data, sample_weight)
-    state = trial.begin(D.copy())
-    return trial.learn(state, trial.read(state.permutation)), state.components.T
+    trial, n = trials(data, sample_weight), len(data)
+    state = trial.state_with(D.copy())
+    minibatches = trial.read(n - min(n, trial.n_samples), n, state.permutation)
+    trial.learn(state, minibatches)
+    return trial.objective(state, minibatches), state.components.T
 
 
 def atoms(init):
@@ -63,12 +65,12 @@ def test_a_fit_goes_on_from_the_trial_that_did_better(monkeypatch, objectives, b
 
     def learn(_trials, state, _minibatches):
         state.D /= 2
-        return next(answers)
 
     monkeypatch.setattr(InitialTrials, "learn", learn)
+    monkeypatch.setattr(InitialTrials, "objective", lambda *_: next(answers))
     config = NMF(5)._config().for_samples(*X.shape)
     state = start(config, as_source(X), Samples.alone(len(X)), 0, is_finite=True)
-    np.testing.assert_array_equal(state.components, atoms(init=best).T / 2)
+    np.testing.assert_array_equal(state.components, atoms(init=best).T / 4)
 
 
 def test_a_trial_learns():
@@ -114,10 +116,9 @@ def test_trials_learn_from_the_last_samples_of_the_first_epoch():
 
 def test_trials_hold_no_more_samples_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 30 * 20)
-    trial = trials()
-    assert sum(len(ids) for ids, *_ in trial.read(None)) == 30
+    assert trials().n_samples == 30
     monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 1)
-    assert sum(len(ids) for ids, *_ in trial.read(None)) == trial.config.batch_size
+    assert trials().n_samples == trials().config.batch_size < 30
 
 
 class CountingSource(ArraySource):
@@ -130,26 +131,45 @@ class CountingSource(ArraySource):
         return super().view(ids)
 
 
-def test_the_samples_of_trials_are_read_once():
-    trial, source = trials(), CountingSource(X)
-    replace(trial, source=source).best()
-    n_samples, n_for_svd, n_of_trials = 5, 60, 60
+@pytest.mark.parametrize(("n", "n_of_trials"), [(60, 60), (700, 700), (1300, 1000)])
+def test_the_samples_of_trials_are_read_once(n, n_of_trials):
+    data = np.tile(X, (22, 1))[:n]
+    source = CountingSource(data)
+    replace(trials(data), source=source).best()
+    n_samples, n_for_svd = 5, min(n, SVD_SAMPLES)
     assert source.n_read == n_samples + n_for_svd + n_of_trials
 
 
+@pytest.mark.parametrize(("n", "is_better"), [(500, False), (700, True), (1300, True)])
+def test_the_atoms_of_the_best_trial_learn_from_the_samples_before_those_of_the_trials(
+    monkeypatch, n, is_better
+):
+    monkeypatch.setattr(initial_trials, "CANDIDATES", ("samples",))
+    data = np.tile(X, (22, 1))[:n]
+    _, of_trial = learned(atoms(init="samples"), data)
+    monkeypatch.setattr(initial_trials, "initial_dictionary", lambda *_: atoms(init="samples"))
+    result = trials(data).best()
+    assert (objective(result) < objective(of_trial)) == is_better
+    assert np.array_equal(result, of_trial) != is_better
+    other = data.copy()
+    order = Samples.alone(n).order(loader_for("cpu", as_source(data), data.dtype), 0, 0)
+    other[order[: -2 * TRIAL_SAMPLES]] = 0  # none of these
+    np.testing.assert_array_equal(trials(other).best(), result)
+
+
 def test_a_fit_keeps_nothing_of_its_trials(monkeypatch):
-    states, begin = [], InitialTrials.begin
+    states, state_with = [], InitialTrials.state_with
 
     def noted(self, D):
-        state = begin(self, D)
+        state = state_with(self, D)
         states.append(weakref.ref(state))
         return state
 
-    monkeypatch.setattr(InitialTrials, "begin", noted)
+    monkeypatch.setattr(InitialTrials, "state_with", noted)
     gc.disable()
     try:
         trials().best()
-        assert len(states) == len(CANDIDATES)
+        assert len(states) == len(CANDIDATES) + 1
         assert not any(state() for state in states)
     finally:
         gc.enable()

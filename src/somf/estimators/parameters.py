@@ -94,7 +94,8 @@ init : {"samples", "random", "nndsvd", "auto"} or array of shape (n_components, 
     Initial atoms: random samples, random directions, non-negative parts of singular vectors
     (of a sample of the data, where `positive_atoms`), or atoms that you have; always moved into
     the ball. ``"auto"`` is ``"samples"``; for NMF without a penalty, short fits to 500 samples
-    from each of the three are compared, and the fit goes on from the atoms of the best of them.
+    from each of the three are compared, and the fit goes on from the atoms of the best of them,
+    after 500 other samples.
 missing : {"error", "nan", "absent"}
     Which entries of X are unknown, and count nowhere: none, so that NaN is an error; those that
     are NaN, in dense data; those that a sparse matrix has not stored, which otherwise are

@@ -1,7 +1,9 @@
 """Trials of initial atoms, for problems whose result depends on them.
 
 For NMF without a penalty, initial atoms differ by several per cent, depending on the data. Learning
-from a few samples tells which are good, and a fit goes on with what the best of them has learned.
+from a few samples tells which are good. The best of them learn from a few others, and a fit goes on
+with the atoms that come of it. All of these short fits begin without memory, as the fit itself
+does: an average over few samples moves atoms far.
 """
 
 import logging
@@ -16,7 +18,7 @@ from somf.algorithm.state import State
 from somf.data import Source, loader_for
 from somf.distributed import Communicator
 from somf.inference.coding import CodedChunk, Coder, mean_objective
-from somf.kernels import kernels_for
+from somf.kernels import Kernels, kernels_for
 from somf.training.config import TrainingConfig
 from somf.training.initial_dictionary import initial_dictionary
 from somf.training.minibatches import Minibatch, dealt, weights_of
@@ -46,8 +48,9 @@ TRIAL_TOL = 1e-3
 class InitialTrials:
     """Short fits to the last samples of the first epoch, from different initial atoms.
 
-    Until a fit visits these samples, its minibatches are new to the atoms, unless atoms were made
-    from them. In a stream the first epoch is all that it begins with.
+    The best of them is followed by one to the samples before these. Until a fit visits any of them,
+    its minibatches are new to the atoms, unless atoms were made from them. In a stream the first
+    epoch is all that it begins with.
 
     Parameters
     ----------
@@ -68,49 +71,65 @@ class InitialTrials:
     sample_weight: Array | None = None
 
     def best(self) -> Array:
-        """Return the atoms, as (p, k), of the trial that gets furthest."""
-        minibatches: list[Minibatch] = []
+        """Return the atoms, as (p, k), of the best trial, after one more short fit."""
+        n, minibatches = self.samples.n, list[Minibatch]()
+        begin = max(0, n - self.n_samples)
         best, lowest = np.empty(0), np.inf
         for init in CANDIDATES:
             config = replace(self.config, init=init)
             D = initial_dictionary(config, self.source, self.samples, self.seed, self.communicator)
-            state = self.begin(D)
-            minibatches = minibatches or self.read(state.permutation)
-            objective = self.learn(state, minibatches)
+            state = self.state_with(D)
+            minibatches = minibatches or self.read(begin, n, state.permutation)
+            self.learn(state, minibatches)
+            objective = self.objective(state, minibatches)
             logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
             if objective < MARGIN * lowest:
                 best, lowest = state.components.T, objective
-        return best
+        del minibatches  # their memory is for others
+        state = self.state_with(best)
+        self.learn(state, self.read(max(0, begin - self.n_samples), begin, state.permutation))
+        return state.components.T
 
-    def begin(self, D: Array) -> State:
+    @property
+    def n_samples(self) -> int:
+        """Samples of a trial."""
+        most = int(TRIAL_ENTRIES / self.source.entries_per_row)
+        return min(TRIAL_SAMPLES, max(self.config.batch_size, most))
+
+    def state_with(self, D: Array) -> State:
         """Return the state before a trial from atoms (p, k), whose memory it may take over."""
         is_on_top = self.config.is_on_top(self.samples.n)
         return initial_state(self.config, D, self.seed, None, is_on_top=is_on_top)
 
-    def read(self, permutation: Ints | None) -> list[Minibatch]:
-        """Return the samples of a trial, features permuted: all trials learn from the same."""
-        config, source, samples, n = self.config, self.source, self.samples, self.samples.n
+    def read(self, begin: int, end: int, permutation: Ints | None) -> list[Minibatch]:
+        """Return the minibatches of a part of the first epoch, features permuted."""
+        config, source, samples = self.config, self.source, self.samples
         loader = loader_for(config.device, source, config.dtype_for(source.dtype), permutation)
-        most = max(config.batch_size, int(TRIAL_ENTRIES / source.entries_per_row))
-        order, begin = samples.order(loader, self.seed, 0), max(0, n - min(TRIAL_SAMPLES, most))
-        with closing(dealt(loader, samples, order, begin, n, config.batch_size)) as minibatches:
+        order = samples.order(loader, self.seed, 0)
+        with closing(dealt(loader, samples, order, begin, end, config.batch_size)) as minibatches:
             return list(minibatches)
 
-    def learn(self, state: State, minibatches: list[Minibatch]) -> float:
-        """Learn from the samples of a trial; return their mean objective after it."""
-        config, kernels = self.config, kernels_for(self.config.device)
-        solver = Solver(config, state, self.communicator)
+    def learn(self, state: State, minibatches: list[Minibatch]) -> None:
+        """Learn from some minibatches."""
+        solver, kernels = Solver(self.config, state, self.communicator), self._kernels
         for ids, X, b in minibatches:
             solver.step(X, None, b, weights_of(ids, self.sample_weight, state, kernels))
         solver.check()
         solver.align()
-        coder = Coder(
-            kernels, state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
-        )
+
+    def objective(self, state: State, minibatches: list[Minibatch]) -> float:
+        """Return the mean objective of the samples of some minibatches."""
+        config = self.config
+        parts = state.D, config.penalty, TRIAL_TOL, None, config.atom_alpha, config.per_entry
+        coder = Coder(self._kernels, *parts)
         coded = (CodedChunk(X, *coder.code(X)) for ids, X, _ in minibatches if len(ids))
         weights = self._weights(np.concatenate([ids for ids, *_ in minibatches]))
-        # The objective of samples that atoms reproduce may fall below zero by rounding.
+        # That of samples which atoms reproduce may fall below zero by rounding.
         return max(mean_objective(coded, self.communicator, weights), 0.0)
+
+    @property
+    def _kernels(self) -> Kernels:
+        return kernels_for(self.config.device)
 
     def _weights(self, own: Ints) -> Array | None:
         """Return how much some samples of this rank count; None if all of them count the same."""
