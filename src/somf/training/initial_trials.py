@@ -83,7 +83,7 @@ class InitialTrials:
             self.learn(state, minibatches)
             objective = self.objective(state, minibatches)
             logger.info("initial atoms: %s, objective %.6g after a trial", init, objective)
-            if objective < MARGIN * lowest:
+            if not best.size or objective < MARGIN * lowest:  # the sum of all may overflow
                 best, lowest = state.components.T, objective
         del minibatches  # their memory is for others
         state = self.state_with(best)
