@@ -1,9 +1,9 @@
 """Trials of initial atoms, for problems whose result depends on them.
 
 For NMF without a penalty, initial atoms differ by several per cent, depending on the data. Learning
-from a few samples tells which are good. The best of them learn from a few others, and a fit goes on
-with the atoms that come of it. All of these short fits begin without memory, as the fit itself
-does: an average over few samples moves atoms far.
+from a few samples tells which are good. The atoms of the best trial learn from a few others, and a
+fit goes on with the atoms that come of it. All of these short fits begin without memory, as the fit
+itself does: an average over few samples moves atoms far.
 """
 
 import logging
