@@ -29,7 +29,7 @@ def learned(D, data=X, sample_weight=None):
     """Return the objective of a trial from atoms, and the atoms that it learns."""
     trial, n = trials(data, sample_weight), len(data)
     state = trial.state_with(D.copy())
-    minibatches = trial.read(n - min(n, trial.n_samples), n, state.permutation)
+    minibatches = trial.read(n - min(n, trial.size()), n, state.permutation)
     trial.learn(state, minibatches)
     return trial.objective(state, minibatches), state.components.T
 
@@ -116,9 +116,9 @@ def test_trials_learn_from_the_last_samples_of_the_first_epoch():
 
 def test_trials_hold_no_more_samples_than_there_is_room_for(monkeypatch):
     monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 30 * 20)
-    assert trials().n_samples == 30
+    assert trials().size() == 30
     monkeypatch.setattr(initial_trials, "TRIAL_ENTRIES", 1)
-    assert trials().n_samples == trials().config.batch_size < 30
+    assert trials().size() == trials().config.batch_size < 30
 
 
 class CountingSource(ArraySource):

@@ -72,8 +72,8 @@ class InitialTrials:
 
     def best(self) -> Array:
         """Return the atoms, as (p, k), of the best trial, after one more short fit."""
-        n, minibatches = self.samples.n, list[Minibatch]()
-        begin = max(0, n - self.n_samples)
+        n, size, minibatches = self.samples.n, self.size(), list[Minibatch]()
+        begin = max(0, n - size)
         best, lowest = np.empty(0), np.inf
         for init in CANDIDATES:
             config = replace(self.config, init=init)
@@ -87,14 +87,13 @@ class InitialTrials:
                 best, lowest = state.components.T, objective
         del minibatches  # their memory is for others
         state = self.state_with(best)
-        self.learn(state, self.read(max(0, begin - self.n_samples), begin, state.permutation))
+        self.learn(state, self.read(max(0, begin - size), begin, state.permutation))
         return state.components.T
 
-    @property
-    def n_samples(self) -> int:
-        """Samples of a trial."""
-        most = int(TRIAL_ENTRIES / self.source.entries_per_row)
-        return min(TRIAL_SAMPLES, max(self.config.batch_size, most))
+    def size(self) -> int:
+        """Return how many samples of all ranks a trial has."""
+        per_row = max(self.communicator.tell(self.source.entries_per_row))
+        return min(TRIAL_SAMPLES, max(self.config.batch_size, int(TRIAL_ENTRIES / per_row)))
 
     def state_with(self, D: Array) -> State:
         """Return the state before a trial from atoms (p, k), whose memory it may take over."""
